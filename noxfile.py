@@ -69,7 +69,7 @@ print("Python", platform.python_version(), "PyMC", pymc.__version__, "ArviZ", ar
     pytest(session, "-n", "logical", "--dist", "worksteal", "--durations=25", *options, *session.posargs)
 
 
-def rooms_of_arrays(session):
+def folders_of_arrays(session):
     code = "from tests.test_architecture import ARRAYS; print(*ARRAYS)"
     return session.run("python", "-c", code, silent=True).split()
 
@@ -92,7 +92,7 @@ def later(session):
     if LATER is None:
         session.skip("NOT RUN: no Python 3.12 or 3.13 that is later than python3 is on PATH or among pyenv's")
     install(session, "-e", ".[dev]")
-    all_tests(session, *share(2), *(f"--ignore=tests/{room}" for room in rooms_of_arrays(session)))
+    all_tests(session, *share(2), *(f"--ignore=tests/{folder}" for folder in folders_of_arrays(session)))
 
 
 @nox.session(python=FIRST, tags=["ci"])
@@ -138,15 +138,17 @@ def arrays(session):
     code = """
 from importlib import import_module
 from importlib.util import find_spec
-from tests.test_architecture import ARRAYS, HEAVY, MODULES, OPTIONAL, inside, room_of
+from tests.test_architecture import ARRAYS, HEAVY, MODULES, OPTIONAL, inside, folder_of
 
 assert not [name for name in HEAVY if find_spec(name)], "more is installed than arrays need"
 for module, path in MODULES.items():
-    if room_of(module) in ARRAYS and inside(path) not in OPTIONAL:
+    if folder_of(module) in ARRAYS and inside(path) not in OPTIONAL:
         import_module(module)
 """
     session.run("python", "-c", code)
-    pytest(session, *share(2), *session.posargs, *(f"tests/{room}" for room in rooms_of_arrays(session)))
+    pytest(
+        session, *share(2), *session.posargs, *(f"tests/{folder}" for folder in folders_of_arrays(session))
+    )
 
 
 @nox.session(python=FIRST, tags=["ci"])

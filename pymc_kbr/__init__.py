@@ -85,7 +85,7 @@ _HOMES = {
     "witness": "hypothesis_tests",
     "zoom": "rounds.zoom",
 }
-_ROOMS = {
+_FOLDERS = {
     "arrays",
     "checking",
     "comparison",
@@ -106,11 +106,11 @@ _ROOMS = {
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name, or a room of the package, on first use (PEP 562)."""
+    """Import a public name, or a subpackage, on first use (PEP 562)."""
     # Of every class that `__all__` names `help` prints all there is, thousands of lines: it is told of none.
     if name == "__all__" and _sys._getframe(1).f_globals.get("__name__") != "pydoc":
         return sorted(_HOMES)
-    if name in _ROOMS:
+    if name in _FOLDERS:
         return _import_module(f"{__name__}.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -120,5 +120,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """Public names and rooms, imported or not."""
-    return sorted({*_HOMES, *_ROOMS, *(name for name in globals() if name.startswith("__"))})
+    """Public names and subpackages, imported or not."""
+    return sorted({*_HOMES, *_FOLDERS, *(name for name in globals() if name.startswith("__"))})

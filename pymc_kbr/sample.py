@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import weakref
 from collections.abc import Sequence
 from concurrent.futures import Executor
@@ -35,6 +34,7 @@ from pymc_kbr.selection.select import IN_MEMORY
 from pymc_kbr.simulation import SimulationOptions, simulate
 from pymc_kbr.simulation.model.changed_data import with_data_of
 from pymc_kbr.simulation.model.read import model_of_table, refuse_without_simulator
+from pymc_kbr.simulation.options import Clock
 from pymc_kbr.simulation.prior.density import known_densities
 from pymc_kbr.simulation.prior.model_prior import with_its_support
 from pymc_kbr.simulation.prior.new_prior import NewPrior
@@ -149,8 +149,8 @@ def sample_abc(
         If settings of simulations are given beside a reference table, or the density ratio of a new prior has
         an effective sample size below 100.
     PosteriorWarning
-        For each reason to doubt the posterior: see `pymc_kbr.checking.diagnostics`. They are in the attribute
-        ``warnings`` of the result, too, one a line after its name.
+        For each reason not to trust the posterior: see `pymc_kbr.checking.diagnostics`. The attribute
+        ``warnings`` of the result has them, too, one a line after its name.
 
     Examples
     --------
@@ -191,7 +191,7 @@ def sample_abc(
         refuse_without_simulator(model)
         alone = all(other is None for other in (store, prior, calibration, statistics))
         table, before = _simulated(simulations, model, rounds, store, (given, candidates), how, alone=alone)
-    seconds, model = Seconds(), model_of_table(table, model)
+    seconds, model = Clock(), model_of_table(table, model)
     table = with_its_support(table, model)
     if reference_table is not None:
         table = with_data_of(table, model)
@@ -207,12 +207,12 @@ def sample_abc(
 
     how_chosen: dict[str, Any] = {"candidates": candidates, "before": before}
     fitted = fitted_for(table, given, new, stored, rng, progressbar, known.log_prior, **how_chosen)
-    seconds.note("fit")
+    seconds.lap("fit")
     with working(progressbar, f"Conditioning {type(fitted).__name__}"):
         (posterior,) = fitted.for_draws(chains * draws).posteriors(observed)
-    seconds.note("condition")
+    seconds.lap("condition")
     drawn = posterior.draw(chains * draws, rng)
-    seconds.note("draw")
+    seconds.lap("draw")
     scaled = in_deviations(CheckedRows.trusted(table.parameters, table.statistics, table.support), fitted)
     notes, coverage, held_out = account(fitted, stored)
     if calibration is not None:  # the coverage that was measured is that of uncorrected draws
@@ -222,7 +222,7 @@ def sample_abc(
             notes["recalibrated"] += f"; {less_far:.1%} of the draws less far, to stay in the prior's support"
     with working(progressbar, "Comparing with the rows nearest to the posterior"):
         coarse = coarseness_of(fitted, posterior, table, known.log_prior, rng)
-    seconds.note("check")
+    seconds.lap("check")
     seen = signs_of(table, scaled, fitted.table_)
     judged: dict[str, Any] = {"coverage": coverage, "held_out": held_out, "chosen": given is None}
     concerns = diagnose(posterior, drawn, seen, coarse=coarse, **judged)
@@ -231,7 +231,7 @@ def sample_abc(
     notes |= {"rounds": table.origin.rounds} if table.origin.rounds else {}
     left_out = all_statistics.without_missing() is not all_statistics
     notes |= {"statistics_used": "\n".join(table.statistic_names)} if left_out or statistics else {}
-    told: dict[str, Any] = {"estimator": type(fitted).__name__, "timings": seconds.noted, "notes": notes}
+    told: dict[str, Any] = {"estimator": type(fitted).__name__, "timings": seconds.laps, "notes": notes}
     weighting = weighting_of(all_statistics)
     if weighting.success is not None and weighting.weighted_for_success:
         told["weights"] = np.exp(-weighting.success.log_probability(table.parameters))
@@ -343,19 +343,6 @@ def _if_coarse(
         return TooCoarse(fitted, "one of which regression estimates were the best statistics")
     fine.append(fitted)
     return None
-
-
-class Seconds:
-    """How long stages take, one after the other."""
-
-    def __init__(self) -> None:
-        self.noted: dict[str, float] = {}
-        self._last = time.perf_counter()
-
-    def note(self, stage: str) -> None:
-        """Say that a stage has ended."""
-        now = time.perf_counter()
-        self.noted[stage], self._last = now - self._last, now
 
 
 def _asked_for(table: Any, statistics: Sequence[str] | None) -> Any:

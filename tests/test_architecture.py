@@ -13,7 +13,7 @@ import pytest
 import pymc_kbr as pk
 
 PACKAGE = Path(__file__).parents[1] / "pymc_kbr"
-FLOORS = [
+LAYERS = [
     ["arrays"],
     ["kernels", "tables"],
     ["gram", "simulation"],
@@ -33,7 +33,7 @@ ARRAYS = [
     "posterior",
     "estimators",
 ]
-"""Rooms that know arrays only; `nox -s arrays` runs their tests where nothing else is installed."""
+"""Folders that know arrays only; `nox -s arrays` runs their tests where nothing else is installed."""
 
 ARVIZ = "posterior/arviz.py"
 CAUSAL = "hypothesis_tests/causal_learn.py"
@@ -42,7 +42,7 @@ FRAMES = "arrays/frames.py"
 NETWORKS = "estimators/summaries/networks.py"
 PLOTTING = "arrays/plotting.py"
 OPTIONAL = {ARVIZ, CAUSAL, EMBEDDING_MODEL, FRAMES, NETWORKS, PLOTTING}
-"""Files of array rooms that are imported by themselves, by those who have more than arrays."""
+"""Files of array folders that are imported by themselves, by those who have more than arrays."""
 
 KNOW_PYMC = {ARVIZ, EMBEDDING_MODEL, "popgen/demography.py"}
 """Deterministic variables of draws; a lengthscale with its posterior; coords and parameters by name."""
@@ -93,32 +93,32 @@ def users_of(*packages):
     return {inside(path) for path in FILES if {name.split(".")[0] for name in imported(path)} & set(packages)}
 
 
-def room_of(module):
+def folder_of(module):
     return module.split(".")[1] if "." in module else ""
 
 
-def rooms_used(room):
+def folders_used(folder):
     used = {
-        room_of(name)
+        folder_of(name)
         for module, path in MODULES.items()
-        if room_of(module) == room
+        if folder_of(module) == folder
         for name in imported(path)
         if name in MODULES
     }
-    return used - {room}
+    return used - {folder}
 
 
-def test_every_room_has_its_floor():
-    rooms = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+def test_every_folder_has_its_layer():
+    folders = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
     files = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__"}
-    assert rooms | files == {room for rooms in FLOORS for room in rooms}
+    assert folders | files == {folder for folders in LAYERS for folder in folders}
 
 
-@pytest.mark.parametrize("level", range(len(FLOORS)))
-def test_a_room_uses_only_the_floors_beneath_it(level):
-    beneath = {room for rooms in FLOORS[:level] for room in rooms}
-    for room in FLOORS[level]:
-        assert rooms_used(room) <= beneath, f"{room} is on floor {level + 1}"
+@pytest.mark.parametrize("level", range(len(LAYERS)))
+def test_a_folder_uses_only_the_layers_beneath_it(level):
+    beneath = {folder for folders in LAYERS[:level] for folder in folders}
+    for folder in LAYERS[level]:
+        assert folders_used(folder) <= beneath, f"{folder} is in layer {level + 1}"
 
 
 def test_no_circle_between_files():
@@ -135,17 +135,17 @@ def test_only_one_file_imports_arviz():
     assert users_of("arviz", "arviz_base", "arviz_stats", "arviz_plots") == {ARVIZ}
 
 
-@pytest.mark.parametrize("room", ARRAYS)
-def test_array_rooms_import_numpy_scipy_and_scikit_learn_only(room):
+@pytest.mark.parametrize("folder", ARRAYS)
+def test_array_folders_import_numpy_scipy_and_scikit_learn_only(folder):
     allowed = {"numpy", "scipy", "sklearn", "joblib", "threadpoolctl"} | sys.stdlib_module_names
-    for path in set((PACKAGE / room).rglob("*.py")) - {PACKAGE / name for name in OPTIONAL}:
+    for path in set((PACKAGE / folder).rglob("*.py")) - {PACKAGE / name for name in OPTIONAL}:
         names = imported(path)
-        assert {room_of(name) for name in names if name in MODULES} <= set(ARRAYS), inside(path)
+        assert {folder_of(name) for name in names if name in MODULES} <= set(ARRAYS), inside(path)
         assert {name.split(".")[0] for name in names} - {"pymc_kbr"} <= allowed, inside(path)
 
 
-@pytest.mark.parametrize("room", ARRAYS)
-def test_tests_of_array_rooms_need_no_more_than_the_rooms(room):
+@pytest.mark.parametrize("folder", ARRAYS)
+def test_tests_of_array_folders_need_no_more_than_the_folders(folder):
     allowed = {
         "numpy",
         "scipy",
@@ -157,7 +157,7 @@ def test_tests_of_array_rooms_need_no_more_than_the_rooms(room):
         "pymc_kbr",
         "tests",
     }
-    for path in (Path(__file__).parent / room).rglob("*.py"):
+    for path in (Path(__file__).parent / folder).rglob("*.py"):
         top = {name.split(".")[0] for name in imported(path)}
         assert top <= allowed | sys.stdlib_module_names, path.name
 
@@ -174,8 +174,8 @@ def test_the_package_itself_imports_nothing():
     assert not loaded & (HEAVY | {"numpy", "scipy", "sklearn"})
 
 
-def test_array_rooms_load_nothing_heavy():
-    modules = [m for m, path in MODULES.items() if room_of(m) in ARRAYS and inside(path) not in OPTIONAL]
+def test_array_folders_load_nothing_heavy():
+    modules = [m for m, path in MODULES.items() if folder_of(m) in ARRAYS and inside(path) not in OPTIONAL]
     own = loaded_by(["sklearn.base"])  # scikit-learn takes pandas along where it is installed
     assert loaded_by(modules) & HEAVY <= own & {"pandas"}
 
@@ -205,8 +205,8 @@ def test_type_checkers_read_the_same_names_from_the_same_places():
             names |= {alias.name: node.module.removeprefix("pymc_kbr").lstrip(".") for alias in node.names}
         else:
             listed = {literal.value for literal in node.value.elts}
-    rooms = {room for room, home in names.items() if not home}
-    assert rooms == {path.parent.name for path in PACKAGE.glob("*/__init__.py")} == pk._ROOMS
+    folders = {folder for folder, home in names.items() if not home}
+    assert folders == {path.parent.name for path in PACKAGE.glob("*/__init__.py")} == pk._FOLDERS
     assert {name: home for name, home in names.items() if home} == pk._HOMES
     assert listed == set(pk.__all__)
 

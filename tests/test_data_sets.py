@@ -240,7 +240,7 @@ def test_other_sizes_are_warned_of(features):
 
 
 @pytest.mark.parametrize("alike", [[0.0, 0.0, 1.0] * 10, [2.0] * 30])
-def test_sets_whose_rows_are_alike_have_finite_columns(features, alike):
+def test_sets_whose_rows_are_equal_have_finite_columns(features, alike):
     assert np.all(np.isfinite(features([alike])))
 
 

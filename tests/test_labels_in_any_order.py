@@ -257,7 +257,7 @@ def test_variables_of_several_entries_are_put_in_order():
     np.testing.assert_array_equal(in_order("it", draws, names, "names"), expected)
 
 
-def test_chains_are_told_by_their_dimension():
+def test_chains_are_recognised_by_their_dimension():
     draws = np.random.default_rng(1).normal([[0.5], [3.0], [3.0]], 0.1, size=(3, 100))
     named = xr.DataArray(draws, dims=("chain", "draw"))
     for each in (draws, named, named.T, pd.DataFrame(draws)):

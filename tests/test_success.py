@@ -321,7 +321,7 @@ def test_failures_of_two_meanings_are_not_compared(tables):
         pk.compare_models({"one": table, "other": table.with_on_failure("condition")}, [OBSERVED])
 
 
-def test_where_rows_stand_for_the_prior_they_are_weighted():
+def test_where_rows_represent_the_prior_they_are_weighted():
     rng = np.random.default_rng(0)
     theta = rng.random((3000, 1))
     succeeds = rng.random(3000) < theta[:, 0]

@@ -1,1 +1,1 @@
-"""Arrays alone: what every room above is built of."""
+"""Functions of NumPy arrays, which all other folders use."""

@@ -117,7 +117,7 @@ class Interval(OneToOne):
 
 @dataclass(frozen=True)
 class Lattice(OneToOne):
-    """One column of whole numbers, each of which stands for the stretch of the line that is nearest to it."""
+    """One column of whole numbers, each of which represents the interval that is nearest to it."""
 
     runs: tuple[tuple[float, float], ...]
     spacing: float
@@ -275,7 +275,7 @@ class Circular(OneToOne):
         return np.all(np.abs(values) <= np.pi, axis=1)
 
     def log_jacobian(self, free: np.ndarray, parameters: np.ndarray) -> np.ndarray:
-        """One turn of the circle stands for all: minus infinity beyond it, or no density would integrate."""
+        """One turn of the circle represents all: minus infinity beyond it, or no density would integrate."""
         return np.where(np.all(np.abs(free) <= np.pi, axis=1), 0.0, -np.inf)
 
 
@@ -284,7 +284,7 @@ class DrawnRange(Interval):
     """The range that some draws of a prior without a density have: nothing is made beyond it."""
 
     def contains(self, values: np.ndarray, parameters: np.ndarray) -> np.ndarray:
-        """Draws alone say where the prior ends, and further ones where it goes on."""
+        """The draws show where the prior ends, and further ones where it continues."""
         return np.ones(len(values), dtype=bool)
 
 

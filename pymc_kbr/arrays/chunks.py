@@ -99,7 +99,7 @@ MOST_DEFLATED = 1032
 
 
 def physical_memory() -> float:
-    """Bytes of memory of this machine, or of the container; infinity where the system does not tell."""
+    """Bytes of memory of this machine, or of the container; infinity where the system does not say."""
     try:
         there = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError, OSError):

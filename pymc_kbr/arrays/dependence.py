@@ -1,4 +1,4 @@
-"""Which columns depend on others: what of many statistics a table can be told from without."""
+"""Which columns depend on others, so that the rest can be left out."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from scipy.stats import chi2, rankdata
 
 DEGREES = 4
 """Of the polynomials of ranks whose correlations are tested: places, spreads, skews and tails."""
-
-LEVEL = 0.01
-"""Of the test of one column against all parameters, and of all pairs of columns together."""
 
 
 class _Functions(NamedTuple):
@@ -27,6 +24,8 @@ def depend_on(
     *,
     # Rows that are tested, at most, spread evenly over the table.
     rows_tested: int = 10_000,
+    # Level of the test of one column against all parameters, and of all pairs of columns together.
+    level: float = 0.01,
 ) -> np.ndarray:
     """Which statistics (n, d) depend on parameters (n, q), or on another statistic that does, shape (d,)."""
     n, d = statistics.shape
@@ -34,12 +33,12 @@ def depend_on(
     of_columns, of_parameters = _functions(statistics[rows]), _with_products(_functions(parameters[rows]))
     by_parameter = _pvalues(of_columns, of_parameters)
     pvalues = np.min(by_parameter, axis=1) * by_parameter.shape[1]
-    together = _pvalues(of_columns, of_columns) * d * (d - 1) / 2 < LEVEL
+    together = _pvalues(of_columns, of_columns) * d * (d - 1) / 2 < level
     # From one that is kept by chance all would follow that depend on each other.
-    kept = pvalues * d < LEVEL
+    kept = pvalues * d < level
     while np.any(more := ~kept & np.any(together[:, kept], axis=1)):
         kept |= more
-    kept |= pvalues < LEVEL
+    kept |= pvalues < level
     return kept
 
 

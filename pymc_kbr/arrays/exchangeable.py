@@ -1,4 +1,4 @@
-"""Whether statistics look like independent draws of one law, in any order or sorted."""
+"""Whether statistics look like independent draws of one distribution, in any order or sorted."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ FEWEST_ROWS_ALIKE = 200
 MOST_EQUAL = 0.001
 """Share of neighbours among a row's sorted values that may be equal: of continuous draws none are."""
 
-ERRORS_APART = 5.0
-"""Standard errors by which two statistics, or two pairs of them, must differ to be told apart."""
-
 
 def seems_exchangeable(
     statistics: np.ndarray,
@@ -25,6 +22,8 @@ def seems_exchangeable(
     most_rows: int = 2000,
     # Unsorted columns that are compared, at most: of many more pairs one differs by chance.
     most_columns: int = 100,
+    # Standard errors by which two statistics, or two pairs of them, differ.
+    errors_between: float = 5.0,
 ) -> bool:
     """Whether rows (n, d) may be sets of d continuous draws with one distribution given parameters (n, q)."""
     n, d = statistics.shape
@@ -42,12 +41,12 @@ def seems_exchangeable(
     ranks = rankdata(rows).reshape(rows.shape) / rows.size - 0.5
     away = ranks - ranks.mean(axis=1, keepdims=True)
     spread = away**2 - np.mean(away**2, axis=1, keepdims=True)
-    if max(_errors(away), _errors(spread)) > ERRORS_APART:
+    if max(_errors(away), _errors(spread)) > errors_between:
         return False
     for level in (rankdata(parameters[looked], axis=0) / len(looked) - 0.5).T:
-        if max(_errors(level[:, None] * away), _errors(level[:, None] * spread)) > ERRORS_APART:
+        if max(_errors(level[:, None] * away), _errors(level[:, None] * spread)) > errors_between:
             return False
-    return max(_errors_of_pairs(away), _errors_of_pairs(spread)) < ERRORS_APART
+    return max(_errors_of_pairs(away), _errors_of_pairs(spread)) < errors_between
 
 
 def _spaced_as_draws(

@@ -42,7 +42,7 @@ class Table(Protocol):
 
 def is_table(value: Any) -> TypeGuard[Table]:
     """Whether a value brings both sides of a table."""
-    # By what it has: tables themselves are on the floor above.
+    # By what it has: tables themselves are in a layer above.
     return all(hasattr(value, name) for name in ("parameters", "statistics", "support", "prior_ratio"))
 
 

@@ -14,9 +14,6 @@ from pymc_kbr.arrays.threads import parallel_map
 PAIRS = 2**22
 """Distances that are held at once."""
 
-ROWS_FOR_A_TREE = 20
-"""With fewer rows than so many for each that is wanted, all distances are measured and no tree is asked."""
-
 EVERY, DEVIATIONS_TO_SPARE = 16, 5.0
 """The edge is guessed from one number in so many, and so many of the guess's deviations are added to it."""
 
@@ -40,8 +37,14 @@ class Tree:
         self._points = points
         self._tree = KDTree(points) if count is not None and self._few(count) else None
 
-    def _few(self, count: int) -> bool:
-        return count * ROWS_FOR_A_TREE <= len(self._points)
+    def _few(
+        self,
+        count: int,
+        *,
+        # Rows for each one wanted below which all distances are measured, without a tree.
+        rows_for_a_tree: int = 20,
+    ) -> bool:
+        return count * rows_for_a_tree <= len(self._points)
 
     def query(self, x: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
         """See `Neighbours`."""

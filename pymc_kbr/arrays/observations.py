@@ -1,4 +1,4 @@
-"""Observations as users give them, checked once: what comes behind this door is trusted."""
+"""Observations as users give them, checked once."""
 
 from __future__ import annotations
 

@@ -13,9 +13,6 @@ FEW_ROWS, TIMES_WIDER = 0.001, 10.0
 times smaller. That of a log-normal whose logarithm has the deviation 2 is less than three times smaller.
 """
 
-CHANCE = 0.001
-"""Probability with which the farthest rows of a power law are taken for rows apart from it."""
-
 
 @dataclass(frozen=True, eq=False)
 class Outliers:
@@ -72,7 +69,7 @@ def outliers_too(found: list[Outliers], again: np.ndarray, columns: np.ndarray) 
     return [one for one in found if one.column in still]
 
 
-def apart_from_tail(table: np.ndarray) -> list[Outliers]:
+def beyond_power_law(table: np.ndarray) -> list[Outliers]:
     """The columns of rows (n, d), finite, with outliers that are no tail of the others, however heavy."""
     # Shapes: table (n, d).
     found = []
@@ -90,6 +87,8 @@ def _beyond_gap(
     tail_share: float = 0.05,
     # and their least number.
     least_tail: int = 10,
+    # Probability that the farthest rows of a power law count as outliers.
+    false_alarm: float = 0.001,
 ) -> np.ndarray:
     """Numbers, ascending, of the few rows that are farther from the median than a power law would be."""
     n = len(column)
@@ -107,5 +106,5 @@ def _beyond_gap(
         chance = (1 + gap / (len(below) * usual)) ** -float(len(below))
     else:  # rows that are all as far away, as those of whole numbers may be, have no tail
         chance = np.where(gap > 0, 0.0, 1.0)
-    (gaps,) = np.nonzero(chance * few < CHANCE)
+    (gaps,) = np.nonzero(chance * few < false_alarm)
     return np.sort(order[: gaps[-1] + 1]) if len(gaps) else order[:0]

@@ -19,11 +19,13 @@ MOST = np.iinfo(np.int64).max
 
 LARGEST_FLOAT = int(np.finfo(float).max)
 
-LONGEST = 120
-"""Characters of a value in a message."""
 
-
-def shown(value: Any) -> str:
+def shown(
+    value: Any,
+    *,
+    # Characters of a value in a message.
+    longest: int = 120,
+) -> str:
     """A value in the words of a message, on one line and short, whatever it is."""
     if isinstance(value, bool | np.bool_):
         return str(bool(value))
@@ -38,7 +40,7 @@ def shown(value: Any) -> str:
     elif isinstance(value, dict | list | tuple | set):
         short = reprlib.Repr()
         short.maxdict = short.maxlist = short.maxtuple = short.maxset = 6
-        short.maxother = short.maxstring = LONGEST
+        short.maxother = short.maxstring = longest
         text = short.repr(value)
     elif hasattr(value, "shape") or hasattr(value, "__array__"):
         # Of arrays and data frames the kind says more than the first numbers.
@@ -46,7 +48,7 @@ def shown(value: Any) -> str:
     else:
         text = repr(value)
     text = " ".join(text.split())
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
 def of_type(value: Any) -> str:

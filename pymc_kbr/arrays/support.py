@@ -300,7 +300,7 @@ class Support:
         ----------
         parameters : ndarray of shape (n, p)
         spread : numpy.random.Generator, optional
-            Moves whole numbers to random places of the stretches that stand for them, so that they have a
+            Moves whole numbers to random places of their intervals, so that they have a
             density; `backward` takes these moves back.
 
         Returns
@@ -625,12 +625,6 @@ def support_of(support: Support | None, size: int) -> Support:
 ROWS_INSIDE, FEWEST_INSIDE = 300, 200
 """Rows that the likelihood is learnt from: within reach, at most; and where fewer are, the nearest ones."""
 
-REACH = 3.0
-"""Deviations, a root of a parameter, within which rows are near a posterior."""
-
-ROWS_WANTED = 100
-"""Rows that a posterior's own mass should hold for any estimator to resolve it."""
-
 
 class Region(NamedTuple):
     """Where draws lie in the unconstrained space: their mean, and a root of their covariance."""
@@ -660,6 +654,9 @@ class Region(NamedTuple):
         ratio: np.ndarray | None,
         rng: np.random.Generator,
         fewest: int = FEWEST_INSIDE,
+        *,
+        # Deviations, a root of a parameter, within which rows are near a posterior.
+        reach: float = 3.0,
     ) -> NearRows:
         """Rows within reach, some of them at random where they are many, the nearest where they are few."""
         away = self.distances(parameters)
@@ -668,17 +665,23 @@ class Region(NamedTuple):
         order = np.argsort(away, kind="stable")
         order = order[np.isfinite(away[order])]
         # The distance of p normal numbers from their mean is about sqrt(p).
-        inside = order[away[order] < REACH * np.sqrt(len(self.centre))]
+        inside = order[away[order] < reach * np.sqrt(len(self.centre))]
         if len(inside) < fewest:
             inside = order[:fewest]
         return NearRows(rng.permutation(inside)[:ROWS_INSIDE], order[: max(len(inside), fewest)])
 
-    def simulations(self, parameters: np.ndarray) -> float:
-        """How many simulations, drawn as these rows were, put `ROWS_WANTED` into the posterior's mass."""
+    def simulations(
+        self,
+        parameters: np.ndarray,
+        *,
+        # Rows in a posterior's own mass that let any estimator resolve it.
+        rows_wanted: int = 100,
+    ) -> float:
+        """How many simulations, drawn as these rows were, put `rows_wanted` into the posterior's mass."""
         p = len(self.centre)
         # A normal law has 93 to 95% of its mass within 1 + sqrt(p) deviations, and volumes go with the p-th
         # power: so many times as many rows have the hundredth nearest there.
-        farthest = np.sort(self.distances(parameters))[min(ROWS_WANTED, len(parameters)) - 1]
+        farthest = np.sort(self.distances(parameters))[min(rows_wanted, len(parameters)) - 1]
         times = (farthest / (1 + np.sqrt(p))) ** p if np.isfinite(farthest) else np.inf
         return float(len(parameters) * max(times, 2.0))
 

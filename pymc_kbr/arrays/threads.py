@@ -124,7 +124,7 @@ class _Shared(Generic[T, R]):
         # Seconds between two looks for an interrupt.
         longest_wait: float = 0.1,
     ) -> list[R]:
-        """The same, by a thread that reads the inbox; interrupted, no further items are begun."""
+        """The same, by a thread that reads the inbox; after an interrupt no further item is started."""
         try:
             with AT_WORK.waiting(instead=leader.ident):
                 inbox.put(self)
@@ -206,11 +206,11 @@ def _enter() -> None:
 # --- sums and products over rows in parallel ---
 
 
-MOST_ROWS_IN_PART = 2500
-"""At most. Were it as many as there are for each core, rounding would differ between machines."""
-
-
-def row_parts(rows: int, most: int = MOST_ROWS_IN_PART) -> list[slice]:
+def row_parts(
+    rows: int,
+    # Rows of a part, at most. Were it the rows over the cores, rounding would differ between machines.
+    most: int = 2500,
+) -> list[slice]:
     """Parts of about one size, at most `most`, which together are so many rows."""
     ends = np.linspace(0, rows, max(1, -(-rows // most)) + 1).astype(int).tolist()
     return [slice(a, b) for a, b in pairwise(ends)]

@@ -44,7 +44,7 @@ def calibrate(
     Parameters
     ----------
     estimator : str or Estimator
-        A name, or an estimator; one with settings of its own keeps them. It is fitted anew to the rows
+        A name, or an estimator; one with settings of its own keeps them. It is fitted again to the rows
         that are not held out, and itself stays as it is.
     table : ReferenceTable
         Its observation plays no part, unless it is given as `around`.
@@ -73,7 +73,7 @@ def calibrate(
     -----
     Simulation-based calibration [1]_: parameters drawn from the prior are distributed as draws of the
     posterior given the data that they have simulated. Held-out rows are such pairs. A fitted summary that
-    is given as the estimator's `scale` is not fitted anew: it may have seen them.
+    is given as the estimator's `scale` is not fitted again: it may have seen them.
 
     Near an observation this is posterior simulation-based calibration [2]_ without new simulations: held-out
     rows are accepted with probability r, which is the density of the observation's posterior up to the level

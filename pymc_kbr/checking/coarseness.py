@@ -53,9 +53,6 @@ def remedy_of(table: ReferenceTable) -> str:
 MOVED, RESIZED = 0.7, 0.45
 """Deviations between the two means, and logarithm of the ratio of widths, from which a table is coarse."""
 
-CLEAR = 2.0
-"""Times these limits, below which a second fit to other rows must say the same."""
-
 DRAWS_COMPARED, PARTICLES = 500, 500
 """Of the posterior, and of the one that it is compared with."""
 
@@ -125,6 +122,8 @@ def coarseness(
     log_prior: LogDensity | None = None,
     likelihood: KernelLikelihood | None = None,
     random_seed: int | np.random.Generator | None = None,
+    # Times these limits from which one fit decides; below, a second fit to other rows must agree.
+    clear_from: float = 2.0,
 ) -> Coarseness | None:
     """Compare a posterior with what the rows nearest to it say."""
     # Shapes: ratio (n,).
@@ -138,7 +137,7 @@ def coarseness(
         changes = changes_of(likelihood, region.ends())
     given = drawn, region, table, ratio, log_prior, changes
     found = _compared(*given, FEWEST_INSIDE, rng)
-    if found is None or not found.coarse or found.size >= CLEAR:
+    if found is None or not found.coarse or found.size >= clear_from:
         return found
     again = _compared(*given, ROWS_INSIDE, rng)
     # Both have to differ: the milder of the two is what is certain.
@@ -252,7 +251,7 @@ def _other(
 def _prior_density(
     table: ReferenceTable, ratio: np.ndarray | None, success: Success | None, rng: np.random.Generator
 ) -> LogDensity:
-    """The log density of the prior that all rows stand for, those of simulations that fail included."""
+    """The log density of the prior of all simulations, failed ones included."""
     support = table.support.of_rows(table.parameters)
     weighs = success is not None and not success.condition
     if ratio is None and not weighs:
@@ -275,7 +274,7 @@ def summaries_of(
     # Rows near the posterior from which summaries are learnt, at most.
     rows_for_summaries: int = 2000,
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """From statistics (k, d) to the linear ones that tell the parameters apart, and the size of the rest."""
+    """From statistics (k, d) to linear summaries informative about the parameters, and the rest."""
     rows = near.more[:rows_for_summaries]
     with np.errstate(divide="ignore"):
         theta = table.support.forward(table.parameters[rows])

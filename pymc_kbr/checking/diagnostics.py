@@ -18,7 +18,7 @@ from pymc_kbr.posterior.posterior import Posterior, PosteriorWarning
 
 @dataclass(frozen=True)
 class Concern:
-    """One reason for doubt."""
+    """One reason not to trust a posterior."""
 
     name: str
     message: str
@@ -38,7 +38,7 @@ def diagnose(
     chosen: bool = False,
     coarse: Coarseness | None = None,
 ) -> list[Concern]:
-    """The reasons to doubt a posterior."""
+    """The reasons not to trust a posterior."""
     # Shapes: draws (draws, p); coverage (p,).
     found = [
         *_coverage(coverage, held_out, seen),

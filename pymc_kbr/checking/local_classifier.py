@@ -1,4 +1,4 @@
-"""Can a classifier tell the truth from the posterior of one observation? It learns from rows near it."""
+"""Can a classifier separate true values from draws near one observation? It learns from rows near it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OWN_FREQUENCY = 1.5
 @default_arithmetic
 @dataclass(frozen=True, eq=False)
 class LocalClassifierTest:
-    """How well truths are told from draws, near one observation.
+    """How well a classifier separates true values from draws, near one observation.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class LocalClassifierTest:
     pvalue : float
         Probability of a larger one if truths are draws of the posteriors.
     null : ndarray of shape (permutations,)
-        Statistics of classifiers that were told draws in place of truths.
+        Statistics of classifiers that were given draws in place of true values.
     effective_rows : float
         Held-out rows that count, those near the observation more.
     """
@@ -82,7 +82,7 @@ def local_classifier_test(
     Parameters
     ----------
     estimator : str or Estimator
-        A name, or an estimator; it is fitted anew to the rows that are not held out.
+        A name, or an estimator; it is fitted again to the rows that are not held out.
     table : ReferenceTable
         Whose rows are draws of the prior.
     observed : array_like of shape (d,), optional
@@ -104,14 +104,14 @@ def local_classifier_test(
 
     Notes
     -----
-    The idea is that of the local classifier two-sample test [1]_: a classifier learns to tell parameters from
-    draws of their posterior, given the statistics; where the posterior is right at the observation, its
+    The idea is that of the local classifier two-sample test [1]_: a classifier learns to separate parameters
+    from draws of their posterior, given the statistics; where the posterior is right at the observation, its
     score does not vary over that posterior. Here it is a regularised discriminant of the parameters'
     deviations from their posterior: these, their squares and products, waves of each and random waves of all.
     Rows count by a Gaussian kernel of their statistics' distance to the observation. A truth is one more draw
     of its posterior under the null hypothesis, so that the discriminant is learnt again with other draws in
-    the place of the truths; the scaling does not change, and the level is exact but for how
-    different the posteriors of rows nearby are.
+    the place of the truths; the scaling does not change, and the level is exact but for how different the
+    posteriors of rows nearby are.
 
     References
     ----------

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_kbr.arrays.outliers import Outliers, apart_from_tail, outliers, outliers_too
+from pymc_kbr.arrays.outliers import Outliers, beyond_power_law, outliers, outliers_too
 from pymc_kbr.arrays.weighted import column_quantiles
 from pymc_kbr.checking.coarseness import remedy_of
 from pymc_kbr.checking.misspecification import among_rows
@@ -20,7 +20,7 @@ from pymc_kbr.tables.reference_table import ReferenceTable
 
 @dataclass(frozen=True, eq=False)
 class Signs:
-    """Numbers from which reasons for doubt are made."""
+    """What warnings about a posterior are computed from."""
 
     # Shapes: edges (2, p); cut (2, p).
 
@@ -63,14 +63,14 @@ def signs_of(
         found = outliers_too(found, measured.sample.statistics, np.flatnonzero(fitted))
     elif found and measured is not None and isinstance(measured.scaler, CommonScale):
         # One unit for all is no column's deviation; what is left are rows that no tail explains.
-        found = apart_from_tail(x)
+        found = beyond_power_law(x)
     constant = np.flatnonzero((np.ptp(x, axis=0) == 0) & (observed != x[0]))
     tail = bounded_tail if between else EDGE_TAIL
     return Signs(
         support,
         pvalue,
         found,
-        apart_from_tail(table.parameters),
+        beyond_power_law(table.parameters),
         [(int(j), float(x[0, j]), float(observed[j])) for j in constant],
         _edges(table, tail),
         tail,

@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-DRAWS_SCORED = 200
-"""Of each posterior."""
-
-
 @default_arithmetic
 @dataclass(frozen=True, eq=False, repr=False)
 class StatisticContributions:
@@ -140,7 +136,7 @@ def statistic_contributions(
     Parameters
     ----------
     estimator : str or Estimator
-        A name, or an estimator; it is fitted anew for each statistic that is left out.
+        A name, or an estimator; it is fitted again for each statistic that is left out.
     table : ReferenceTable
         Whose rows are draws of the prior.
     groups : sequence of str, optional
@@ -220,11 +216,14 @@ def _scores(
     truths: np.ndarray,
     unit: np.ndarray,
     seeds: np.random.SeedSequence,
+    *,
+    # Draws of each posterior.
+    draws_scored: int = 200,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Energy scores (k,) of held-out rows, and median contractions (p,); the same draws each time."""
     # The same random numbers with and without a statistic, so that their noise hardly enters the difference.
     rng = np.random.default_rng(seeds)
-    drawn = [posterior.draw(DRAWS_SCORED, rng) for posterior in fitted.for_scores().condition(statistics)]
+    drawn = [posterior.draw(draws_scored, rng) for posterior in fitted.for_scores().condition(statistics)]
     scores = [energy_score(d / unit, truth / unit, fair=True) for d, truth in zip(drawn, truths, strict=True)]
     contraction = [1 - d.var(axis=0) / unit**2 for d in drawn]
     return np.array(scores), np.median(contraction, axis=0)
@@ -333,9 +332,9 @@ def statistic_relevance(
 
     Notes
     -----
-    `hsic_test`, biased, with the gamma approximation. A statistic that says nothing alone may say much
-    together with another one. Of weighted rows (`prior_ratio`) the dependence is that of the rows as they
-    were drawn.
+    `hsic_test`, biased, with the gamma approximation. A statistic that is uninformative alone may be
+    informative together with another one. Of weighted rows (`prior_ratio`) the dependence is that of the rows
+    as they were drawn.
     """
     check_table("table", table)
     refuse_sets(table)

@@ -45,7 +45,7 @@ def plot_accuracy_runtime(
     cost_per_simulation : float, optional
         Seconds that a simulation takes instead of those measured: what the picture would be with a costlier
         simulator. All measured seconds of an estimator that is not amortised are then left out, since its
-        simulations cannot be told from the rest.
+        simulations cannot be separated from the rest.
     observations : int
         Observations to be conditioned on: estimators that are amortised simulate and fit once for all of
         them.

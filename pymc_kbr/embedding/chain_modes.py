@@ -25,7 +25,7 @@ class ChainModes(NamedTuple):
 
     @property
     def multimodal(self) -> bool:
-        """Whether the chains are at more than one mode; how much of the posterior each has is not told."""
+        """Whether the chains are at more than one mode; their shares of the posterior are not estimated."""
         return len(self.means) > 1
 
 

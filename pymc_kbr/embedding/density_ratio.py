@@ -18,9 +18,6 @@ from pymc_kbr.kernels import Gaussian, Kernel, parameter_kernel
 RATIO_REGULARISATIONS = tuple(10.0 ** np.arange(-5, 2.1, 0.5))
 """eta that are tried."""
 
-ROWS_FOR_RATIO = 500
-"""Rows of the table and draws of the prior on which the choice is made."""
-
 
 @dataclass(frozen=True)
 class RatioChoice:
@@ -80,7 +77,8 @@ def choose_ratio(
     regularisations: Sequence[float] = RATIO_REGULARISATIONS,
     centred: bool = False,
     weights: np.ndarray | None = None,
-    most: int = ROWS_FOR_RATIO,
+    # Rows of the table and draws of the prior on which the choice is made.
+    most: int = 500,
 ) -> RatioChoice:
     """The kernel and eta with the lowest leave-one-out score, on at most `most` rows and draws."""
     theta, u, a = parameters[spread_out(len(parameters), most)], prior, weights

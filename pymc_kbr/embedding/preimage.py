@@ -1,4 +1,4 @@
-"""The point that stands for an embedding."""
+"""The point that represents an embedding."""
 
 from __future__ import annotations
 

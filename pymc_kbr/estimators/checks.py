@@ -1,4 +1,4 @@
-"""What estimators refuse at the door."""
+"""What estimators refuse before any work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from pymc_kbr.arrays.bijections import Interval, Step
 from pymc_kbr.arrays.names import Names
-from pymc_kbr.arrays.outliers import Outliers, apart_from_tail, outliers
+from pymc_kbr.arrays.outliers import Outliers, beyond_power_law, outliers
 from pymc_kbr.arrays.refusals import times
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.support import Support
@@ -54,7 +54,7 @@ def warn_of_outliers(table: FittedTable) -> None:
 def warn_of_strange(table: FittedTable) -> None:
     """Say of which parameters a few rows are farther off than the tail of the others explains."""
     sample = table.sample
-    for found in apart_from_tail(sample.parameters):
+    for found in beyond_power_law(sample.parameters):
         larger = times(found.deviation / found.of_the_rest)
         warnings.warn(
             f"the parameter in column {found.column} is far from all others in {_few(found, table, sample)}, "
@@ -91,10 +91,6 @@ def warn_of_copies(table: FittedTable) -> None:
             PosteriorWarning,
             stacklevel=users_line(),
         )
-
-
-DIFFERENT = 1e-9
-"""Relative difference from which an observation is not what a statistic is in every simulation."""
 
 
 def warn_of_wide(
@@ -142,12 +138,18 @@ def refuse_both(ratio: Any, prior: Any, own: Any) -> None:
         raise ValueError("both a density ratio and draws of the other prior are given; give one of the two")
 
 
-def impossible(x: np.ndarray, table: FittedTable) -> np.ndarray:
+def impossible(
+    x: np.ndarray,
+    table: FittedTable,
+    *,
+    # Relative difference from which an observation is not what a statistic is in every simulation.
+    least_different: float = 1e-9,
+) -> np.ndarray:
     """Which statistics of observations x (k, d) the model cannot make, bool of shape (k, d)."""
     if table.first is None:
         return np.zeros(x.shape, dtype=bool)
     # Data are often summed in another order than simulations are.
-    return ~table.scaler.kept & (np.abs(x - table.first) > DIFFERENT * np.abs(table.first))
+    return ~table.scaler.kept & (np.abs(x - table.first) > least_different * np.abs(table.first))
 
 
 def warn_of_impossible(x: np.ndarray, table: FittedTable, names: Names) -> None:

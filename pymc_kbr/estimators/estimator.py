@@ -1,4 +1,4 @@
-"""What all estimators share: checks at the door, and one scale for the statistics."""
+"""What all estimators share: checks of the arguments, and one scale for the statistics."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Conditioning:
         observed : ndarray of shape (d,) or (k, d)
             What is labelled (Series, data frames, arrays of xarray, dicts) is put in the order of the table's
             names, where it has these. Masked entries are missing. Where statistics are missing (NaN), the
-            estimator is fitted anew to the others.
+            estimator is fitted again to the others.
 
         Returns
         -------
@@ -461,7 +461,7 @@ class Estimator(Conditioning, BaseEstimator):
         return noted
 
     def for_scores(self) -> Self:
-        """What stands for this estimator where posteriors are only compared.
+        """A faster copy of this estimator, for posteriors that are only compared.
 
         Returns
         -------

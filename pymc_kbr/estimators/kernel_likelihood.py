@@ -41,7 +41,7 @@ from pymc_kbr.estimators.likelihood.checks import (
     check_parameters,
     check_rows,
     check_settings,
-    warn_unlike,
+    warn_if_not_exchangeable,
 )
 from pymc_kbr.estimators.likelihood.choice import (
     FORMS,
@@ -757,7 +757,7 @@ class KernelLikelihood(LearnedDensity):
         self.transforms_pvalue_ = self.choice_.pvalue
         raw = isinstance(self.form_, Exchangeable) and not self.form_.in_order
         if isinstance(self.form_, Exchangeable) and not few:
-            warn_unlike(points, theta)
+            warn_if_not_exchangeable(points, theta)
         # Of raw draws the transforms are those of their order, which are no columns.
         if isinstance(scaler, Scaler | Transformed) and not raw:
             self.transforms_worst_ = int(np.flatnonzero(fitted)[self.choice_.worst])

@@ -29,7 +29,7 @@ def posteriors_by_rest(estimator: Any, given: Observations) -> list[Posterior]:
 
 
 def _on_rest(estimator: Any, columns: np.ndarray) -> Any:
-    """The estimator for some statistics: the others integrated out where it can, otherwise fitted anew."""
+    """The estimator for some statistics: the others integrated out where it can, otherwise fitted again."""
     alone = estimator.marginal(columns) if hasattr(estimator, "marginal") else None
     return alone or on_statistics(estimator, columns)
 
@@ -42,7 +42,7 @@ def on_statistics(
     # posterior.
     refit_seed: int = 20,
 ) -> Fitted:
-    """The estimator fitted anew to some of its statistics, with the settings that it was given."""
+    """The estimator fitted again to some of its statistics, with the settings that it was given."""
     table, raw = estimator.table_, getattr(estimator.table_, "raw", None)
     scale = estimator.scale_of_statistics()
     if raw is None:

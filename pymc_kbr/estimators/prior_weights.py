@@ -1,4 +1,4 @@
-"""Another prior for a table: the weights of its rows that stand for it, in one form whoever asks.
+"""Another prior for a table: the weights with which its rows represent it.
 
 The only place that estimates a density ratio. A prior comes as a ratio known at each row, or as draws.
 """
@@ -28,13 +28,10 @@ from pymc_kbr.embedding.embedding import Atoms, Embedding
 from pymc_kbr.gram import Auto, DivideAndConquer, Gram, Solver, Subsample
 from pymc_kbr.kernels import Kernel
 
-REGULARISATION_OF_PRIOR = 1e-5
-"""eta of the weights that stand for the prior itself: small, since what they weight is averaged."""
-
 
 @dataclass(frozen=True, eq=False)
 class PriorWeights:
-    """How the rows stand for the prior; each of shape (n,), or None where they are a sample of it."""
+    """How the rows represent the prior; each of shape (n,), or None where they are a sample of it."""
 
     gamma: np.ndarray | None = None
     base: np.ndarray | None = None
@@ -60,6 +57,9 @@ class PriorWeights:
         centred: bool,
         solver: Solver,
         rng: np.random.Generator,
+        *,
+        # eta of the weights of the prior itself: small, since what they weight is averaged.
+        regularisation_of_prior: float = 1e-5,
     ) -> PriorWeights:
         """From draws (l, p) with weights (l,) of either sign: the kernel sum rule."""
         # Shapes: draws, weights (l, p), (l,); theta (n, p).
@@ -78,7 +78,7 @@ class PriorWeights:
         }
         if not centred:
             return cls(gamma, settings=settings, gram=gram, prior=prior)
-        least = min(eta, REGULARISATION_OF_PRIOR)
+        least = min(eta, regularisation_of_prior)
         nearest: np.ndarray = np.where(inside, kulsif(gram, prior, least, centred), 0.0)
         own = inside / inside.sum()
         mean, share = shrunk_mean(draws, weights / weights.sum(), theta, own)

@@ -22,14 +22,6 @@ from pymc_kbr.gram.solvers import solver_for, streams
 from pymc_kbr.kernels import FAMILIES, Gaussian, Kernel, Linear, check_kernel, median_heuristic
 from pymc_kbr.regression.leave_one_out import SCALES, KernelAndRidge, choose_kernel_and_ridge
 
-NEAR_BEST_RULE = 0.5
-"""Standard errors by which a simpler setting's leave-one-out error may exceed the lowest one.
-
-More than for columns: on nine problems of 200 rows errors are the same to .2% on average as with 0.25, and
-distances from the exact means, where these are linear, a tenth lower.
-"""
-
-
 NAMED = ("median", "bayesian")
 """Bandwidths that are chosen from the statistics alone."""
 
@@ -110,11 +102,20 @@ class RuleEstimator(Estimator):
         return make_solver(self.solver)
 
     def _prior_weights(self, rng: np.random.Generator) -> PriorWeights:
-        """How the rows stand for the prior."""
+        """How the rows represent the prior."""
         ratio = self.table_.ratio
         return PriorWeights() if ratio is None else PriorWeights.of_ratio(ratio)
 
-    def _choose(self, rows: int, prior: PriorWeights) -> KernelAndRidge:
+    def _choose(
+        self,
+        rows: int,
+        prior: PriorWeights,
+        *,
+        # Standard errors by which a simpler setting's leave-one-out error may exceed the lowest one. More
+        # than for columns: on nine problems of 200 rows errors are the same to .2% on average as with 0.25,
+        # and distances from the exact means, where these are linear, a tenth lower.
+        near_best_rule: float = 0.5,
+    ) -> KernelAndRidge:
         """Kernel and ridge, the given ones or the best ones, for regressions on so many rows."""
         kernels = self._kernels()
         ridges = None if self.regularisation is None else (self.rule.ridge(self.regularisation) * rows,)
@@ -129,7 +130,7 @@ class RuleEstimator(Estimator):
                 weights=None if prior.gamma is None else n * np.maximum(prior.gamma, 0),
                 score_weights=None if prior.score is None else n * prior.score,
                 centred=self.centred,
-                near=NEAR_BEST_RULE,
+                near=near_best_rule,
             )
         if isinstance(self.kernel, str):
             self.bandwidth_ = float(getattr(choice.kernel, "bandwidth", np.inf))

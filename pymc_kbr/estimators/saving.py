@@ -527,7 +527,7 @@ def _is_key(value: Any) -> bool:
 
 
 class _Writer:
-    """Nodes of JSON and arrays, each object once however often it is held."""
+    """Nodes of JSON and arrays, each object once however often it occurs."""
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []
@@ -618,7 +618,7 @@ class _Reader:
         raise _Refused(f"is broken: it holds no {str(document.get('kind'))[:80]}")
 
     def value(self, node: Any) -> Any:
-        """What a node stands for."""
+        """The value of a node."""
         if node is None or type(node) in (bool, int, float, str):
             return node
         (number,) = _of_type(list, node)

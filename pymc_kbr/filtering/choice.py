@@ -137,7 +137,7 @@ class Search:
         return np.concatenate(squares)
 
 
-class Held:
+class BestSettings:
     """The best settings so far, with their held-out errors."""
 
     def __init__(self, search: Search, settings: FilterSettings) -> None:
@@ -193,7 +193,7 @@ def choose(training: Training, how: How, given: GivenSettings) -> Chosen:
     free = isinstance(given.state_kernel, str) and given.state_bandwidth is None
     first = search.of_state_scale(state, search.part)
     ridge = given.regularisation or strength / len(training.pairs)
-    held = Held(search, search.with_observations(first, observation, ridge))
+    held = BestSettings(search, search.with_observations(first, observation, ridge))
     grid = [point for point in _grid(given) if point != (observation, ridge)]
     found = held.challenge([search.with_observations(first, *point) for point in grid])
     point = (observation, ridge) if found is None else grid[found]
@@ -216,7 +216,7 @@ def choose(training: Training, how: How, given: GivenSettings) -> Chosen:
 
 def _below(
     point: tuple[float, float],
-    held: Held,
+    held: BestSettings,
     search: Search,
     settings: FilterSettings,
     *,

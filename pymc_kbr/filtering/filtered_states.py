@@ -48,11 +48,11 @@ class FilteredStates:
         Means and covariances of the corrected belief: where they are there, means, covariances, quantiles
         and draws are those of normal distributions with these moments; otherwise those of the weights.
     flags : mapping of str to ndarray of bool, shape (T,)
-        Steps in doubt: "outside" (the observation, or the belief's mean, is beyond the training rows),
+        Unreliable steps: "outside" (the observation, or the belief's mean, is beyond the training rows),
         "effective_sample_size" (below one, which no probabilities have: negative weights cancel), "edge"
         (for two steps one outermost training state has most of the weight).
     warnings : tuple of str
-        What was said of these steps.
+        The warnings about these steps.
     """
 
     weights: np.ndarray
@@ -98,7 +98,7 @@ class FilteredStates:
 
     @property
     def last(self) -> Belief:
-        """The belief at the last time, from which a stream or a prediction goes on."""
+        """The belief at the last time, from which a stream or a prediction continues."""
         return self[-1]
 
     def posterior(self, t: int) -> Posterior:

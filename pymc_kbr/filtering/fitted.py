@@ -87,7 +87,7 @@ def flags_of(outside: np.ndarray, states: np.ndarray, weights: np.ndarray | None
     return {"outside": outside, "effective_sample_size": few, "edge": edge}
 
 
-def warn_of_doubt(flags: dict[str, np.ndarray], far: str) -> tuple[str, ...]:
+def warn_of_unreliable_steps(flags: dict[str, np.ndarray], far: str) -> tuple[str, ...]:
     """Warn once of steps that have a flag, and return what was said."""
     doubtful = np.any(list(flags.values()), axis=0)
     if not doubtful.any():
@@ -279,7 +279,7 @@ class FittedFilter:
         return self.states(lambda: weights()[None], "filtered", None, [after], row, outside)[0]
 
     def controls(self, given: Any, needed: int, allowed: int) -> np.ndarray | None:
-        """Controls, scaled: see `doors.controls_for`."""
+        """Controls, scaled: see `controls_for`."""
         return controls_for(
             self.units, self.recursion.controlled, given, needed, allowed, self.labels.controls
         )
@@ -314,7 +314,7 @@ class FittedFilter:
         rows: np.ndarray | None = None,
         outside: np.ndarray | None = None,
     ) -> FilteredStates:
-        """A result, with what is to be said of its steps; weights (T, N), or a function that makes them."""
+        """A result with the warnings about its steps; weights (T, N), or a function that makes them."""
         unit, both = self.units.deviation, None
         count = len(weights) if moments is None else len(moments)
         if moments is None:
@@ -326,7 +326,9 @@ class FittedFilter:
         training = self.recursion.training
         outside = self._passed.outside(means) | (False if outside is None else outside)
         flags = flags_of(outside, training.states, weights if moments is None else None)
-        said = warn_of_doubt(flags, "" if rows is None else far_beyond(rows, training.observations))
+        said = warn_of_unreliable_steps(
+            flags, "" if rows is None else far_beyond(rows, training.observations)
+        )
         labels = np.arange(count) if times is None else np.asarray(times)
         return FilteredStates(
             weights, self.atoms, self.support, kind, self.point, self.names, labels, both, flags, said

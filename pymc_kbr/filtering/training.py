@@ -58,7 +58,7 @@ class Training:
     @classmethod
     def of_sequences(cls, states: Any, observations: Any, controls: Any = None) -> Training:
         """From one training sequence, or a list of them."""
-        _refuse_unlike_labels(states, observations)
+        _refuse_other_labels(states, observations)
         z, z_names = sequences("states", states)
         x, x_names = sequences("observations", observations)
         u, u_names = (None, None) if controls is None else sequences("controls", controls)
@@ -217,8 +217,8 @@ def evenly_spaced(times: Any, count: int) -> None:
         )
 
 
-def _refuse_unlike_labels(states: Any, observations: Any) -> None:
-    """Refuse sequences whose rows are labelled, and not alike."""
+def _refuse_other_labels(states: Any, observations: Any) -> None:
+    """Refuse sequences whose rows have different labels."""
     pairs = [(states, observations)]
     if isinstance(states, list | tuple) and isinstance(observations, list | tuple):
         pairs = list(zip(states, observations, strict=False))

@@ -17,7 +17,7 @@ MOST_WHOLE = 2_000
 
 
 class SumRule:
-    """Weights of the observed states that stand for an embedding: the kernel sum rule, factored once."""
+    """Weights of the observed states that represent an embedding: the kernel sum rule, factored once."""
 
     def __init__(self, gram: Gram, regularisation: float, centred: bool) -> None:
         n = gram.size

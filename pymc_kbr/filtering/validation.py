@@ -125,7 +125,7 @@ def warn_of_outliers(training: Training) -> None:
 
 
 def observed_rows(units: Units, observations: Any, names: Sequence[str] | None = None) -> np.ndarray:
-    """Observations (T, d), scaled; NaN stands for what is missing."""
+    """Observations (T, d), scaled; NaN means missing."""
     d = units.observations.size
     rows = in_order(
         "the observations", observations, names, "those of the training's observations", gaps=True

@@ -13,7 +13,7 @@ from pymc_kbr.kernels import Kernel
 
 
 class DenseGram(Gram):
-    """G = (k(x_i, x_j)), formed anew for each factorisation and not kept.
+    """G = (k(x_i, x_j)), formed for each factorisation and not kept.
 
     Parameters
     ----------

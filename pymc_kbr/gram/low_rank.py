@@ -150,7 +150,7 @@ def scaled_rows(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class StreamedGram(Gram):
-    """G = F F' as `LowRankGram` has it, with the rows of F made anew in each pass over the points.
+    """G = F F' as `LowRankGram` has it, with the rows of F computed in each pass over the points.
 
     Parameters
     ----------
@@ -358,7 +358,7 @@ def landmark_features(
 
 
 def leverage_scores(gram: LowRankGram | StreamedGram, ridge: float) -> np.ndarray:
-    """The diagonal of F (F' F + ridge I)^-1 F', shape (n,), with a floor that leaves no row out."""
+    """The diagonal of F (F' F + ridge I)^-1 F', shape (n,), with a lower bound that leaves no row out."""
     if isinstance(gram, LowRankGram):
         core, parts = gram.features.T @ gram.features, [gram.features]
     else:

@@ -103,7 +103,7 @@ class Blocks:
 
     def result(self, kernels: Sequence[Kernel]) -> TestResult:
         """The mean, against its distribution."""
-        refuse_alike(self._flat)
+        refuse_equal_statistics(self._flat)
         count, variance = len(self._values), float(np.mean(self._variances))
         skewness = np.mean(self._thirds) / variance**1.5 / np.sqrt(count)
         null = pearson3(skewness, scale=np.sqrt(variance / count))
@@ -116,9 +116,6 @@ class Blocks:
 
 ROUNDING_OF_TRACE = 1e-14
 """Of a matrix's trace: what centring leaves of one that is constant."""
-
-ALIKE = 1e-12
-"""Of the squared mean: a variance of permutations below that is of statistics that are all the same."""
 
 
 class Traces(NamedTuple):
@@ -160,14 +157,22 @@ def moments(a: Traces, b: Traces, n: int) -> tuple[float, float]:
     return mean, variance
 
 
-def gamma_null(a: Traces, b: Traces, n: int, scale: float) -> Any:
+def gamma_null(
+    a: Traces,
+    b: Traces,
+    n: int,
+    scale: float,
+    *,
+    # A variance of permutations below this share of the squared mean is rounding: their statistics are equal.
+    rounding: float = 1e-12,
+) -> Any:
     """The gamma distribution with the mean and variance of `scale` times that sum, as one of SciPy."""
     mean, variance = moments(a, b, n)
-    refuse_alike(variance <= ALIKE * mean**2)
+    refuse_equal_statistics(variance <= rounding * mean**2)
     return gamma(mean**2 / variance, scale=scale * variance / mean)
 
 
-def refuse_alike(alike: bool) -> None:
+def refuse_equal_statistics(alike: bool) -> None:
     """Refuse permutations that have the same statistic, but for rounding."""
     if alike:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Which kernel, form and null distribution a test takes, refused at the door where there is no such."""
+"""Which kernel, form and null distribution a test takes, or an error where there is none."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def chosen_kernel(points: np.ndarray, kernel: str | Kernel | None, bandwidth: Ba
 
 
 def features_of(kernel: Kernel, points: np.ndarray, features: int, rng: np.random.Generator) -> np.ndarray:
-    """Cosines and sines (n, features) that stand for the kernel on points (n, d); of a sum, of each part."""
+    """Cosines and sines (n, features) that approximate the kernel on points (n, d); of a sum, each part."""
     if isinstance(kernel, Sum):
         parts = (kernel.left, kernel.right)
         return np.hstack([features_of(part, points, features, rng) for part in parts])

@@ -145,7 +145,7 @@ def hsic_test(
 
 
 class Side:
-    """A Gram matrix (n, n), or a factor (n, r) that stands for it, with what permutations do not change."""
+    """A Gram matrix (n, n), or a factor (n, r) of it, with what permutations do not change."""
 
     # Shapes: gram (n, n); factor (n, r).
 

@@ -20,7 +20,7 @@ class TestResult:
     pvalue : float
         Probability of a statistic at least as large under the null hypothesis.
     null : ndarray of shape (permutations,), or a frozen distribution of SciPy
-        Statistics of permuted samples, or the distribution that stands for them.
+        Statistics of permuted samples, or the distribution that approximates them.
     kernels : tuple of Kernel
         Those that were used, one for each sample or one for both.
     form : str

@@ -75,7 +75,7 @@ def to_arviz(
     prior : NewPrior, optional
         Another prior than the table's, by its `draws` and, where it is known, its `ratio` at the rows.
     weights : ndarray of shape (n,), optional
-        Of the rows, beside the table's own, where these do not stand for the prior without them.
+        Of the rows, beside the table's own, where these do not represent the prior without them.
     store : str or Path, optional
         Where the table stays: its path is kept in place of its rows.
     estimator : str
@@ -96,7 +96,7 @@ def to_arviz(
         and its projection ``simplex_weight`` (``atom_weight``, ``atom_simplex_weight`` where a parameter is
         called so). With a table also ``prior`` and ``prior_predictive``, which are
         rows of it: parameters and, under the names of the simulators, their statistics as the table holds
-        them; their attribute ``rows`` says how they come to stand for the prior. And
+        them; their attribute ``rows`` says how they represent the prior. And
         ``reference_table_data``, of which `ReferenceTable.from_arviz` makes the table; of a table that stays
         in a store the attribute ``reference_table`` has the path. Groups ``log_prior`` and
         ``log_likelihood`` where they are given: one number a draw, for power scaling.
@@ -281,7 +281,7 @@ def _lengths_fit(own: Any, variable: Variable, model: Any) -> bool:
 def _of_prior(
     table: ReferenceTable, model: pm.Model | None, prior: Any, weights: np.ndarray | None
 ) -> dict[str, xr.Dataset]:
-    """Parameters and statistics of rows that stand for the prior."""
+    """Parameters and statistics of rows that represent the prior."""
     columns = table.parameter_columns
     dims, coords = _dims(columns, model)
     if prior is not None and prior.ratio is None:  # which rows would be draws of it is only estimated

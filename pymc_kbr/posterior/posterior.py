@@ -130,7 +130,7 @@ class WeightedAtoms:
         smoothing : {"local", "global", "none"}, optional
             See `pymc_kbr.posterior.smoothing`; that of the posterior where left out.
         herding : bool
-            Whether atoms are chosen by kernel herding instead of resampling: few draws then stand for the
+            Whether atoms are chosen by kernel herding instead of resampling: few draws then represent the
             posterior better, at a cost that grows with draws times atoms.
 
         Returns
@@ -374,7 +374,7 @@ class Posterior(WeightedAtoms):
         Eq. 3 of the localised draft with another kernel; the draft takes the embedding's own, which is
         ``bandwidth=None`` here. That one is as wide as the prior (see `kernels.parameter_kernel`); seen
         through it the mode is little else than the mean. Half a posterior deviation still averages over
-        many atoms, and tells a skewed posterior's mode from its mean.
+        many atoms, and separates a skewed posterior's mode from its mean.
 
         Where signed weights lead the fixed point out of the prior's support, the heaviest atom of the
         weights projected onto the simplex is returned.

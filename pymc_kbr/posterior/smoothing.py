@@ -215,7 +215,7 @@ def silverman(
     # Share of a neighbourhood's deviation that smoothing may replace by noise.
     largest_bandwidth: float = 0.9,
 ) -> float:
-    """Silverman's bandwidth for `size` standardised draws, at most `LARGEST_BANDWIDTH`."""
+    """Silverman's bandwidth for `size` standardised draws, at most `largest_bandwidth`."""
     return float(min(largest_bandwidth, (4 / (max(size, 1.0) * (dimensions + 2))) ** (1 / (dimensions + 4))))
 
 

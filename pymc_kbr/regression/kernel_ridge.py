@@ -17,9 +17,6 @@ from pymc_kbr.regression.leave_one_out import RIDGES, SCALES, choose_kernel_and_
 RANK, TOLERANCE = 600, 1e-5
 """Where the factorisation of the Gram matrix ends: rank, and residual as a share of the trace."""
 
-ROWS_FOR_BANDWIDTH = 700
-"""Rows on which the bandwidth is chosen."""
-
 
 class KernelRegression:
     """Regression of targets on statistics in the space of a Gaussian kernel, plus a constant."""
@@ -32,7 +29,8 @@ class KernelRegression:
         targets: np.ndarray,
         rng: np.random.Generator,
         weights: np.ndarray | None = None,
-        most: int = ROWS_FOR_BANDWIDTH,
+        # Rows on which the bandwidth is chosen.
+        most: int = 700,
         rank: int = RANK,
         tolerance: float = TOLERANCE,
     ) -> None:

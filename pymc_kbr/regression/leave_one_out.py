@@ -22,9 +22,6 @@ RIDGES = tuple(10.0 ** np.arange(-6.0, 3.1, 0.5))
 NEAR_BEST = 0.25
 """Standard errors by which a simpler candidate's error may exceed the lowest one."""
 
-REFUTED = 2.0
-"""Standard errors by which a kernel must be better than the linear one to be taken instead."""
-
 LEAST_WEIGHT = 1e-6
 """Rows of less weight than this share of the mean are given it, so that their residuals are defined."""
 
@@ -120,7 +117,7 @@ def choose_kernel_and_ridge(
     squares, share = np.array([candidate[-1] for candidate in candidates]), score / score.sum()
     linear = np.flatnonzero([isinstance(kernel, Linear) for kernel, *_ in candidates])
     # The linear kernel is where wide ones tend to, with fewer ways to follow noise.
-    if len(linear) and not is_refuted(squares, linear, share):
+    if len(linear) and not beats_simple_ones(squares, linear, share):
         candidates, squares, near = [candidates[i] for i in linear], squares[linear], 0.0
     degrees = np.array([candidate[2] for candidate in candidates])
     chosen, error = simplest_near_the_best(squares, degrees, share, near)
@@ -148,11 +145,18 @@ def excesses(squares: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.n
     return excess, np.sqrt(((apart - excess[:, None]) ** 2) @ weights**2)
 
 
-def is_refuted(squares: np.ndarray, simple: np.ndarray, weights: np.ndarray) -> bool:
-    """Whether another candidate is better than the best of the rows `simple` by `REFUTED` standard errors."""
+def beats_simple_ones(
+    squares: np.ndarray,
+    simple: np.ndarray,
+    weights: np.ndarray,
+    *,
+    # Standard errors by which a kernel must be better than the linear one.
+    least_errors: float = 2.0,
+) -> bool:
+    """Whether another candidate beats the best of `simple` by `least_errors` standard errors."""
     best = simple[int(np.argmin(squares[simple] @ weights))]
     excess, standard_errors = excesses(squares, weights)
-    return bool(excess[best] > REFUTED * standard_errors[best])
+    return bool(excess[best] > least_errors * standard_errors[best])
 
 
 def embedding_targets(parameters: np.ndarray, base: np.ndarray | None = None) -> np.ndarray:

@@ -80,7 +80,7 @@ def warn_of_failures(
     # Share of failed simulations above which there is a warning.
     many_failures: float = 0.01,
 ) -> None:
-    """Warn where more than `MANY_FAILURES` of the simulations failed, and say what that means."""
+    """Warn where more than `many_failures` of the simulations failed, and say what that means."""
     if failed > many_failures * draws:
         meaning = (
             "failures say nothing about the parameters (on_failure='condition'): the likelihood is that of "

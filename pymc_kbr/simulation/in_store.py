@@ -63,7 +63,7 @@ class Stored:
         self._store, self._draws, self._again = store, draws, again
 
     def pieces(self, tell: bool = True) -> list[range]:
-        """The chunks that are not finished; those that are damaged are told of once."""
+        """The chunks that are not finished; a warning names damaged ones once."""
         wanted = {"unfinished", "damaged", *(("failed",) if self._again else ())}
         pieces = pieces_of(self._draws, self._store.chunk_rows)
         states = [self._store.state(piece.start, piece.stop) for piece in pieces]

@@ -1,4 +1,4 @@
-"""The arguments of `simulate` but the model, as one value that is checked at the door."""
+"""The arguments of `simulate` but the model, as one value that is checked first."""
 
 from __future__ import annotations
 

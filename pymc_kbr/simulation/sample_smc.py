@@ -126,7 +126,7 @@ class _CountedSimulator:
 
 @contextmanager
 def _counting(model: pm.Model, path: Path) -> Iterator[Callable[[], int]]:
-    """Count the calls of a model's simulators; what the classes held before is put back."""
+    """Count the calls of a model's simulators; the classes are restored."""
     path.touch()
     classes = {type(rv.owner.op) for rv in model.observed_RVs if is_simulator(rv)}
     before = {cls: cls.__dict__["fn"] for cls in classes}

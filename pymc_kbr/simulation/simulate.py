@@ -70,7 +70,7 @@ def simulate(
         `ReferenceTable.failures`.
         With "drop" a failure is an outcome that was not observed: the likelihood includes the probability of
         success, and parameters at which simulations fail more often become less probable. With "condition" a
-        failure is an accident that says nothing about the parameters: the likelihood is that of the data
+        failure is an accident, uninformative about the parameters: the likelihood is that of the data
         given success, and the prior stays as it is. In both cases the probability of success given the
         parameters is learnt from the failures, and all estimators use it.
         `ReferenceTable.with_on_failure` changes the meaning afterwards. A store keeps failed rows; "raise"

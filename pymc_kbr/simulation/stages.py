@@ -132,7 +132,7 @@ def try_first_rows(simulation: Simulation, known: bool) -> PilotRun:
 
 
 def choose_execution(simulation: Simulation, first_rows: PilotRun, row_by_row: bool = False) -> ExecutionPlan:
-    """In batches where these give what single rows gave; `row_by_row` where that is settled."""
+    """In batches where these give what single rows gave; `row_by_row` where that is decided."""
     options, forward = simulation.options, simulation.forward
     simulator, reason = simulation.simulator, "as the store was begun"
     if not row_by_row:

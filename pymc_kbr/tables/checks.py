@@ -186,7 +186,7 @@ def check_bounds(bounds: Mapping[str, Any] | None) -> None:
 
 
 def check_support(support: Support, parameters: np.ndarray, names: list[str]) -> None:
-    """Refuse rows outside of a support, and a support in which they cannot be told from each other."""
+    """Refuse rows outside of a support, and a support in which they cannot be distinguished."""
     outside = ~support.contains(parameters)
     if np.any(outside):
         raise ValueError(

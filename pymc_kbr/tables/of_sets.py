@@ -1,4 +1,4 @@
-"""Data sets in a table, and columns that stand for them."""
+"""Data sets in a table, and columns that summarise them."""
 
 from __future__ import annotations
 

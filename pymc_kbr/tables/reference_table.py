@@ -420,8 +420,8 @@ class ReferenceTable(Conversions):
     ValueError
         If there are fewer than two rows, the shapes or the row labels of data frames disagree, a value is
         masked, not finite or beyond what can be summed, all of the observation is missing or some infinite, a
-        parameter is constant or lies outside the support, the support is so wide that rows cannot be told
-        apart in it, or `prior_ratio` is not one number for each row, none negative and not all zero.
+        parameter is constant or lies outside the support, the support is so wide that rows cannot be
+        distinguished in it, or `prior_ratio` is not one number for each row, none negative and not all zero.
     """
 
     parameters: np.ndarray
@@ -453,7 +453,7 @@ class ReferenceTable(Conversions):
 
     @property
     def noise(self) -> np.ndarray:
-        """Deviations (d,) of normal noise on the observation that the table is without, told to `zoom`."""
+        """Deviations (d,) of normal noise on the observation, which the table lacks, as given to `zoom`."""
         return np.broadcast_to(np.array(self.origin.noise or 0.0), (self.statistic_columns.size,))
 
     @property
@@ -507,7 +507,7 @@ class ReferenceTable(Conversions):
         ------
         TypeError, ValueError
             If a statistic is lacking, they are not d numbers, all are missing or some infinite, or a data
-            set has gaps, other columns, or more rows than there is room for.
+            set has gaps, other columns, or more rows than `largest`.
         """
         return dataclasses.replace(self, observed=observation_of(self, observed), observed_data={})
 

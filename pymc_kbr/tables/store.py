@@ -299,7 +299,7 @@ class TableStore:
 
     @property
     def unverified(self) -> np.ndarray:
-        """Numbers of the finished chunks of which nothing tells whether they are what was written there."""
+        """Numbers of the finished chunks that have no digest."""
         if TOKEN not in self.documents:  # of earlier versions, which noted nothing
             return np.empty(0, dtype=int)
         finished = self.status()[:: self.chunk_rows] != UNFINISHED
@@ -530,7 +530,7 @@ class TableStore:
         )
 
     def extend(self, rows: int) -> None:
-        """Make room for more rows."""
+        """Extend the arrays by further rows."""
         with self._writing():
             names = [*ROW_ARRAYS[:-1], *([DIGESTS] if DIGESTS in self._arrays else []), "status"]
             for name in names:  # the status last: it says how many rows there are

@@ -214,7 +214,7 @@ class StoredTable:
         ------
         TypeError, ValueError
             If a statistic is lacking, they are not d numbers, all are missing or some infinite, or a data
-            set has gaps, other columns, or more rows than there is room for.
+            set has gaps, other columns, or more rows than `largest`.
         """
         found = observation_of(self, observed)
         if found is not None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_kbr.arrays.dependence import LEVEL, depend_on
+from pymc_kbr.arrays.dependence import depend_on
 
 N = 1500
 
@@ -47,7 +47,7 @@ def test_of_useless_statistics_few_are_kept(rng, kind):
             "two values": 1.0 * (noise > 0),
         }
         kept += depend_on(x[kind], theta).sum()
-    assert kept < 3000 * LEVEL + 4 * np.sqrt(3000 * LEVEL)
+    assert kept < 3000 * 0.01 + 4 * np.sqrt(3000 * 0.01)
 
 
 def test_what_tells_of_the_noise_of_others_is_kept(rng):

@@ -49,7 +49,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", ALIKE)
-def test_draws_of_one_law_look_alike(name):
+def test_draws_of_one_distribution_look_exchangeable(name):
     assert seems_exchangeable(ALIKE[name], PARAMETERS)
 
 
@@ -67,7 +67,7 @@ def test_of_few_columns_or_rows_nothing_is_said():
 
 
 @pytest.mark.parametrize("spread", [False, True])
-def test_statistics_each_of_a_parameter_of_its_own_are_told_apart_by_these(spread):
+def test_statistics_each_of_a_parameter_of_its_own_are_distinguished_by_these(spread):
     """By themselves they are independent draws of one distribution."""
     parameters = RNG.normal(size=(N, FEWEST_ALIKE))
     noise = NOISE[:, :FEWEST_ALIKE]

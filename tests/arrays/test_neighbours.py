@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from pymc_kbr.arrays.chunks import Chunks
-from pymc_kbr.arrays.neighbours import EVERY, ROWS_FOR_A_TREE, Merge, Tree, nearest
+from pymc_kbr.arrays.neighbours import EVERY, Merge, Tree, nearest
 
 
 @pytest.mark.parametrize("count", [1, 40, 700, 3999, 4000])
@@ -25,16 +25,14 @@ def test_many_and_few_neighbours_are_the_same_ones():
     rng = np.random.default_rng(1)
     points, x = rng.normal(size=(4000, 3)), rng.normal(size=(5, 3))
     tree = Tree(points)
-    few = 4000 // ROWS_FOR_A_TREE
+    few = 4000 // 20
     distances, rows = tree.query(x, few)
     measured, all_rows = tree.query(x, 4000)
     np.testing.assert_array_equal(all_rows[:, :few], rows)
     np.testing.assert_allclose(measured[:, :few], distances, rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("count", "grown"), [(None, False), (4000 // ROWS_FOR_A_TREE, True), (4000 // ROWS_FOR_A_TREE + 1, False)]
-)
+@pytest.mark.parametrize(("count", "grown"), [(None, False), (4000 // 20, True), (4000 // 20 + 1, False)])
 def test_the_tree_is_grown_beforehand_where_it_will_be_asked(count, grown):
     """Otherwise the first observation would wait for it, or nobody would ask."""
     tree = Tree(np.random.default_rng(2).normal(size=(4000, 2)), count)

@@ -78,7 +78,7 @@ def test_statistics_that_are_all_constant_are_refused():
         Scaler.fit(np.ones((5, 2)))
 
 
-def test_an_offset_that_hides_what_varies_is_told_from_a_constant():
+def test_an_offset_that_hides_what_varies_is_distinguished_from_a_constant():
     rows = 1e15 + np.arange(8.0)[:, None] / 8
     with pytest.raises(ValueError, match=r"vary by less than 1e-12 of their size.* subtract a constant"):
         Scaler.fit(rows)

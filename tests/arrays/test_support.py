@@ -175,7 +175,7 @@ def test_bounds_move_with_other_columns():
     np.testing.assert_allclose(step.backward(np.zeros((2, 1)), parameters), [[3.0], [8.0]])
 
 
-def test_discrete_columns_are_told_from_those_that_may_be_smoothed():
+def test_discrete_columns_are_distinguished_from_those_that_may_be_smoothed():
     support = everything()
     assert support.smooth().tolist() == [True] * 7 + [False]
     assert Support.unbounded(2).smooth().tolist() == [True, True]

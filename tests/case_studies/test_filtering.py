@@ -74,7 +74,7 @@ def test_the_exact_smoother_is_the_normal_distributions_conditional(rng):
     np.testing.assert_allclose(found[:, 1] ** 2, np.diag(prior - gain @ prior))
 
 
-def test_the_surveys_counts_have_the_density_that_particles_are_told(rng):
+def test_the_surveys_counts_have_the_density_that_particles_are_given(rng):
     counts = surveys.hauls(np.zeros((4000, 1)), rng)
     from scipy.stats import nbinom
 

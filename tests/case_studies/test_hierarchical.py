@@ -156,7 +156,7 @@ def waiting():
     return waiting_likelihood(1_000, 100)
 
 
-def test_densities_are_told_apart_from_chance(waiting):
+def test_densities_are_distinguished_from_chance(waiting):
     found = density_errors(waiting, 0.0, 30, 200, 8)
     # Of 200 draws the mean has the deviation 0.07, and two means differ by 0.1.
     assert found["mean_chance"] == pytest.approx(0.1, abs=0.04)

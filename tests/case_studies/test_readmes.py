@@ -39,7 +39,7 @@ def test_a_figure_agrees_with_what_it_rounds(figure, value, same):
     assert agrees(figure, value) == same
 
 
-def test_figures_are_told_from_names():
+def test_figures_are_distinguished_from_names():
     assert figures("`beta[0]` +0.039, 1,000 rows in 0.02 s / -4e-05 (5%)") == [
         "+0.039",
         "1,000",

@@ -76,13 +76,13 @@ def test_the_same_seed_gives_the_same(table):
     np.testing.assert_array_equal(one.pit, two.pit)
 
 
-def test_another_seed_holds_other_rows_out_and_draws_anew(table):
+def test_another_seed_holds_other_rows_out_and_draws_again(table):
     one, two = (pk.calibrate("rejection", table, rows=30, random_seed=s, progressbar=False) for s in (2, 3))
     assert not np.any(one.pit == two.pit)
     assert not set(one.energy_scores) & set(two.energy_scores)
 
 
-def test_each_posterior_is_drawn_from_anew(table):
+def test_each_posterior_is_drawn_from_again(table):
     """All posteriors are the prior, and no two sets of draws of it have the same variance."""
     found = pk.calibrate(pk.NadarayaWatson(1e6), table, rows=30, draws=20, random_seed=1, progressbar=False)
     assert len(np.unique(found.contraction)) == found.contraction.size

@@ -9,7 +9,7 @@ import pytest
 
 import pymc_kbr as pk
 from pymc_kbr.arrays.bijections import Circular
-from pymc_kbr.arrays.support import ROWS_WANTED, Block, Region, Support, region_of
+from pymc_kbr.arrays.support import Block, Region, Support, region_of
 from pymc_kbr.checking.coarseness import (
     Coarseness,
     changes_of,
@@ -65,7 +65,7 @@ def test_rows_that_are_draws_of_another_prior_are_weighted():
     assert not answer.coarse
 
 
-def test_nothing_is_said_of_few_rows_and_of_a_prior_known_by_draws_alone():
+def test_no_warning_of_few_rows_and_of_a_prior_known_by_draws_alone():
     table = narrow(40)
     assert found(pk.Rejection(20), table) is None
     table = narrow(200)
@@ -81,8 +81,8 @@ def test_the_number_of_simulations_is_that_with_a_hundred_rows_inside():
     s = 0.005
     region = Region(np.zeros(1), np.array([[s]]), Support.unbounded(1))
     # The distance of the hundredth row has a standard error of a tenth of itself.
-    assert region.simulations(theta) == pytest.approx(ROWS_WANTED / (2 * s), rel=0.4)
-    assert region.simulations(theta[:ROWS_WANTED]) > region.simulations(theta) / 2
+    assert region.simulations(theta) == pytest.approx(100 / (2 * s), rel=0.4)
+    assert region.simulations(theta[:100]) > region.simulations(theta) / 2
 
 
 def test_regions_leave_out_rows_on_an_edge_and_draws_that_are_not_inside():

@@ -46,7 +46,7 @@ def names(**changes):
     return [concern.name for concern in found]
 
 
-def test_nothing_is_said_of_a_posterior_without_fault():
+def test_a_posterior_without_fault_gives_no_warning():
     assert names() == []
     assert names(coverage=np.array([0.88]), held_out=400) == []
 

@@ -175,7 +175,7 @@ def test_draws_of_one_large_number_are_a_bar():
     assert all(np.isfinite(bar.get_height()) for bar in bars_of(axis))
 
 
-def test_a_posterior_without_names_has_numbers_and_its_draws_go_by_the_seed(linear):
+def test_a_posterior_without_names_has_numbers_and_its_draws_use_the_seed(linear):
     posterior = pk.Rejection(40).fit(*linear).condition([0.5, -1.0, 0.3])
     one, same, other = (pk.plot_posterior(posterior, random_seed=seed) for seed in (1, 1, 2))
     assert [axis.get_xlabel() for axis in one] == ["parameter 0", "parameter 1"]
@@ -201,7 +201,7 @@ def test_a_result_has_a_panel_an_entry_and_its_own_prior(has_prior):
     assert [axis.get_xlabel() for axis in axes] == ["k[0, 0]", "k[1, 0]", "k[2, 0]"]
 
 
-def test_a_tables_prior_goes_by_its_names(small_table):
+def test_a_tables_prior_uses_its_names(small_table):
     names = small_table.parameter_names
     axes = pk.plot_posterior(two_columns(), prior=small_table, names=[names[0], "other"])
     assert [bool(bars_of(axis)) for axis in axes] == [True, False]

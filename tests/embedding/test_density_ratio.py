@@ -119,7 +119,6 @@ def test_kernels_on_parameters_are_in_their_units(theta):
 
 def test_what_is_tried_is_every_half_decade():
     np.testing.assert_allclose(np.log10(RATIO_REGULARISATIONS), np.linspace(-5, 2, 15))
-    assert density_ratio.ROWS_FOR_RATIO == 500
 
 
 @pytest.mark.parametrize("centred", [True, False])

@@ -56,7 +56,7 @@ def test_uneven_values_share_out_the_line_between_them(places):
         np.testing.assert_array_equal(cells.nearest(lower + share * (upper - lower)), column)
 
 
-def test_values_between_and_beyond_those_of_a_table_stand_for_themselves():
+def test_values_between_and_beyond_those_of_a_table_represent_themselves():
     cells = Cells.of(np.repeat([0.0, 1.0, 2.7, 10.0], 5))
     strange = np.array([-5.0, 0.4, 3.0, 100.0])
     for end in cells.ends(strange):
@@ -95,7 +95,7 @@ def test_an_atom_is_at_an_end_where_one_row_in_a_hundred_lies(rows, atom):
 
 
 @pytest.mark.parametrize("sides", [(0,), (-1,), (0, -1)])
-def test_censored_values_stand_for_a_stretch_outwards_as_wide_as_the_middle_of_the_rest(sides):
+def test_censored_values_represent_a_stretch_outwards_as_wide_as_the_middle_of_the_rest(sides):
     column = np.random.default_rng(1).uniform(0, 1, size=400)
     rest = column[80:] if len(sides) == 2 else column[40:]
     if 0 in sides:

@@ -219,7 +219,7 @@ def test_a_value_below_a_rare_one_is_placed_as_it_is_read(reads):
     fitted.reads_missed = reads
     asked = [[0.3, 6.0], [0.3, 4.0]]
     if reads:
-        with pytest.warns(pk.PosteriorWarning, match="likelihood is that of 5"):
+        with pytest.warns(pk.PosteriorWarning, match="likelihood is that of the neighbouring value 5"):
             fitted.condition(asked)
     else:
         with pytest.raises(ImpossibleObservation) as told:
@@ -234,7 +234,7 @@ def test_what_is_fitted_anew_reads_no_value_either():
     x = np.column_stack([a + rng.normal(size=600), rng.choice([5.0, 6, 7, 8], 600, p=[0.04, 0.7, 0.2, 0.06])])
     fitted = pk.KernelLikelihood("autoregressive", particles=50).fit(a[:, None], x, random_seed=1)
     assert fitted.marginal(np.array([1])) is None
-    with pytest.warns(pk.PosteriorWarning, match="likelihood is that of 5"):
+    with pytest.warns(pk.PosteriorWarning, match="likelihood is that of the neighbouring value 5"):
         fitted.condition([np.nan, 4.0])
     fitted.reads_missed = False
     with pytest.raises(ImpossibleObservation):

@@ -14,7 +14,6 @@ from pymc_kbr.embedding.density_ratio import (
 )
 from pymc_kbr.estimators.fitted_table import build_table
 from pymc_kbr.estimators.prior_weights import (
-    REGULARISATION_OF_PRIOR,
     PriorWeights,
     ratio_of_draws,
     ratio_settings,
@@ -98,7 +97,7 @@ def test_weights_of_draws_are_the_formula(centred, eta, theta, draws, weights, r
         assert found.score is None
         return
     np.testing.assert_allclose(found.gamma, raw / raw.sum(), rtol=1e-6, atol=1e-12)
-    least = min(eta, REGULARISATION_OF_PRIOR)
+    least = min(eta, 1e-5)
     close = np.where(inside, kulsif_by_hand(theta, draws, given, least, True), 0)
     np.testing.assert_allclose(
         found.score, np.sqrt(np.maximum(raw, 0) * np.maximum(close, 0)), rtol=1e-5, atol=1e-9

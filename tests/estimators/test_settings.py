@@ -191,9 +191,7 @@ def test_bandwidth_and_ridge_are_those_of_the_lowest_left_out_error(arrays):
     for kernel, family, centred in (("gaussian", Gaussian, True), ("laplace", Laplace, False)):
         kernels = [family(scale * median) for scale in SCALES]
         kernels += [Linear()] if family is Gaussian else []
-        choice = choose_kernel_and_ridge(
-            scaled, theta, kernels, centred=centred, near=rule_estimator.NEAR_BEST_RULE
-        )
+        choice = choose_kernel_and_ridge(scaled, theta, kernels, centred=centred, near=0.5)
         fitted = pk.ConditionalMean(kernel=kernel, centred=centred).fit(theta, x)
         assert fitted.kernel_ == choice.kernel
         assert fitted.regularisation_ == pytest.approx(choice.ridge / N)

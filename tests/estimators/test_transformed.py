@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest, norm
 
-from pymc_kbr.estimators.summaries.transformed import POINTS_A_CELL, Transformed, spread_over
+from pymc_kbr.estimators.summaries.transformed import Transformed, spread_over
 
 N = 600
 
@@ -96,11 +96,11 @@ def test_without_cells_there_is_one_point_and_its_volume_is_the_slope():
 def test_points_lie_in_their_cells(summary, mixed):
     x = mixed[1][:50]
     points, log_volume = summary.points(x)
-    assert points.shape == (50, POINTS_A_CELL, 3)
-    assert log_volume.shape == (50, POINTS_A_CELL)
+    assert points.shape == (50, 8, 3)
+    assert log_volume.shape == (50, 8)
     back = summary.backward(points.reshape(-1, 3)).reshape(points.shape)
-    np.testing.assert_allclose(back, np.repeat(x[:, None, [0, 2, 3]], POINTS_A_CELL, axis=1), atol=1e-9)
-    assert len(np.unique(points[0, :, 1])) == POINTS_A_CELL
+    np.testing.assert_allclose(back, np.repeat(x[:, None, [0, 2, 3]], 8, axis=1), atol=1e-9)
+    assert len(np.unique(points[0, :, 1])) == 8
 
 
 def test_probabilities_of_all_values_of_a_count_add_up_to_one(summary):

@@ -24,7 +24,7 @@ def test_the_constructor_stores_every_argument_as_it_is(name):
     assert all(getattr(made, one) is given[one] for one in arguments)
 
 
-def test_the_whole_table_is_told_only_where_it_is_there_in_deviations():
+def test_the_whole_table_is_named_only_where_it_is_there_in_deviations():
     fitted, rows = pk.Rejection(10).fit(THETA, X), CheckedRows.of(THETA, X)
     assert in_deviations(rows, fitted) is fitted.table_
     others = [

@@ -64,7 +64,7 @@ def test_kulsifs_ridge_is_found_again_with_the_held_out_steps(rng, monkeypatch):
 def test_settings_that_fail_are_not_taken_from_others_that_failed():
     failed, good = np.full(40, np.nan), np.ones(40)
     search = SimpleNamespace(squares={"start": failed, "other": failed * 2, "good": good}.get)
-    held = choice.Held(search, "start")
+    held = choice.BestSettings(search, "start")
     assert held.challenge(["other"]) is None
     assert held.settings == "start"
     assert held.challenge(["other", "good"]) == 1

@@ -339,7 +339,7 @@ def test_settings_of_pairs_are_those_of_a_regression(rule, rng, monkeypatch):
     assert given == pytest.approx((40 * (0.25 if rule == "iw_kbr" else 0.5),))
 
 
-def test_beliefs_count_alike_whatever_their_mass(rng):
+def test_beliefs_count_equally_whatever_their_mass(rng):
     theta, points = rng.normal(size=(40, 1)), rng.normal(0.5, 0.5, size=(30, 1))
     signed, kernel = rng.normal(0.05, 0.1, size=30), Gaussian(0.5)
     signed *= np.sign(signed.sum())

@@ -142,7 +142,7 @@ def test_power_at_the_level_itself_and_its_interval():
     np.testing.assert_allclose(curve.interval(0.9), [[0.05 ** (1 / 5), 1.0]])
 
 
-def test_witness_of_drawn_lengthscales_goes_by_all_of_them_and_by_the_seed():
+def test_witness_of_drawn_lengthscales_uses_all_of_them_and_the_seed():
     at = np.array([[0.0, 0.0], [1.0, 1.0]])
     lengthscales = np.array([[0.5]] * 10 + [[2.0]] * 10)
     one, same, other = (witness(X, Y, at, lengthscale=lengthscales, random_seed=s) for s in (1, 1, 2))

@@ -44,7 +44,7 @@ def test_units_of_a_bandwidths_statistic_do_not_matter():
     assert other.kernels == found.kernels
 
 
-def test_a_bandwidth_at_which_all_are_alike_decides_nothing():
+def test_a_bandwidth_at_which_all_are_equal_decides_nothing():
     pooled = pool(3)
     pooled[:, 2] = 1.0 + 1e-16 * np.arange(20)
     found, two = (of_several(p[0], p[1:], KERNELS, "exact") for p in (pooled, pooled[:, :2]))

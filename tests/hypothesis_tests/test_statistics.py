@@ -78,7 +78,7 @@ def test_permuted_statistics_are_those_of_permuted_rows(biased, pair, rng):
 
 
 @pytest.mark.parametrize("biased", [True, False])
-def test_factors_stand_for_their_matrices(biased, rng):
+def test_factors_represent_their_matrices(biased, rng):
     factor, other = rng.normal(size=(12, 3)), rng.normal(size=(12, 2))
     first = rng.permutation(12)[:, None] < 5
     sums = FactorSums(factor), GramSums(factor @ factor.T)

@@ -99,7 +99,7 @@ def test_herded_draws_are_those_of_kernel_herding():
     np.testing.assert_array_equal(resampled, POINTS[posterior.resample(15, np.random.default_rng(0))])
 
 
-def test_a_posterior_is_smoothed_as_it_says_unless_it_is_told_otherwise():
+def test_a_posterior_is_smoothed_as_it_says_unless_another_way_is_asked_for():
     local, none = make(), make(smoothing="none")
     np.testing.assert_array_equal(local.draw(30, 5), none.draw(30, 5, smoothing="local"))
     np.testing.assert_array_equal(none.draw(30, 5), local.draw(30, 5, smoothing="none"))

@@ -64,7 +64,7 @@ def test_atoms_without_weight_are_no_neighbours(rng):
     assert np.abs(draws).max() < 6
 
 
-def test_a_posterior_draws_as_it_is_told(rng):
+def test_a_posterior_draws_as_its_settings_say(rng):
     atoms = Atoms(np.concatenate([rng.normal(-3, 0.1, 50), rng.normal(3, 0.1, 50)])[:, None], Gaussian(1.0))
     posterior = Posterior.of(atoms, np.full(100, 0.01), Support.unbounded(1))
     assert np.isin(posterior.draw(200, 0, smoothing="none"), atoms.points).all()

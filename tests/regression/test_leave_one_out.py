@@ -10,10 +10,10 @@ from pymc_kbr.regression.leave_one_out import (
     RIDGES,
     SCALES,
     LeaveOneOut,
+    beats_simple_ones,
     choose_kernel_and_ridge,
     embedding_targets,
     excesses,
-    is_refuted,
     simplest_near_the_best,
 )
 
@@ -175,12 +175,12 @@ def test_the_fewest_degrees_of_freedom_among_the_nearly_best(near, expected):
 
 
 @pytest.mark.parametrize(("excess", "refuted"), [(1.9, False), (2.1, True), (-1.0, False)])
-def test_a_candidate_is_refuted_by_two_standard_errors(excess, refuted):
+def test_a_candidate_is_rejected_by_two_standard_errors(excess, refuted):
     weights = np.full(N, 1 / N)
     noise = np.tile([1.0, -1.0], N // 2)
     simple = 1 + excess / np.sqrt(N) + noise
     squares = np.array([simple + 1, simple, np.ones(N)])
-    assert is_refuted(squares, np.array([0, 1]), weights) is refuted
+    assert beats_simple_ones(squares, np.array([0, 1]), weights) is refuted
 
 
 def seen_through_noise(bend, n=300):
@@ -190,7 +190,7 @@ def seen_through_noise(bend, n=300):
 
 
 @pytest.mark.parametrize(("bend", "linear"), [(0.0, True), (0.05, True), (1.0, False)])
-def test_the_linear_kernel_is_taken_until_it_is_refuted(bend, linear):
+def test_the_linear_kernel_is_taken_until_it_is_rejected(bend, linear):
     x, y = seen_through_noise(bend)
     chosen = choose_kernel_and_ridge(x, y, [Gaussian(2.0), Gaussian(20.0), Linear()], targets=y)
     assert isinstance(chosen.kernel, Linear) is linear
@@ -209,7 +209,7 @@ def test_ridges_are_in_units_of_the_kernels_diagonal(kernel):
 
 
 @pytest.mark.parametrize("d", [2, 64])
-def test_the_linear_kernel_can_be_told_to_say_nothing(d):
+def test_the_linear_kernel_can_be_made_to_say_nothing(d):
     """Of noise the largest ridge leaves next to nothing, in any number of statistics."""
     rng = np.random.default_rng(3)
     x, y = rng.normal(size=(200, d)), rng.normal(size=(200, 1))

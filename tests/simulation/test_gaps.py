@@ -137,7 +137,7 @@ def test_variables_stay_in_their_order_and_whole_models_are_themselves():
 
 
 @pytest.mark.filterwarnings("ignore:the effective sample size")
-def test_rounds_and_stores_go_by_what_is_there(tmp_path):
+def test_rounds_and_stores_use_what_is_there(tmp_path):
     made = plain(DATA, scale=0.1)
     how = {"model": made, "rounds": 2, "estimator": "adjusted", "store": tmp_path / "rounds", **HOW}
     refined = pk.refine(200, **how)

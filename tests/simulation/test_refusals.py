@@ -310,7 +310,7 @@ def test_settings_that_have_no_effect_beside_a_table_are_named(small_table):
         pk.sample_abc(10, cores=2, timeout=3.0, simulations=50, **given)
 
 
-def test_a_vector_of_a_plain_simulator_is_told_where_it_goes():
+def test_a_vector_of_a_plain_simulator_is_refused_with_what_to_take():
     def two(rng, mean, size):
         return np.array([rng.normal(mean.item()), 1.0, 2.0])
 

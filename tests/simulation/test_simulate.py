@@ -336,7 +336,7 @@ def test_workers_are_started_where_they_are_not_forked(monkeypatch):
         return models.normal_by_hand(rng, mean, scale, size)
 
     monkeypatch.setattr("pymc_kbr.simulation.workers.executors.CAN_FORK", False)
-    monkeypatch.setattr("pymc_kbr.simulation.workers.executors.ATTEMPTS", 1)  # each imports PyMC
+    monkeypatch.setattr(Isolated._call, "__defaults__", (1,))  # each imports PyMC
     made = model(ends)
     simulator, rows = RowSimulator.of(read_model(made), 1), table(3, made).parameters
     with Isolated(simulator) as isolated:

@@ -230,7 +230,7 @@ def test_a_store_that_vanishes_is_an_error_and_nothing_is_written_where_it_was(h
 
     with pytest.raises(OSError, match=words) as said:
         table(300, once(path, noted), store=path, batched=False)
-    assert "the same call goes on" in str(said.value)
+    assert "the same call continues" in str(said.value)
     after = {name: held for name, held in contents(tmp_path).items() if not name.endswith(".lock")}
     assert after == {name: held for name, held in kept.items() if not name.endswith(".lock")}
     found = {"renamed": "here/new.zarr", "moved": "moved.zarr", "replaced by a folder": "here/b"}.get(how)
@@ -351,7 +351,7 @@ def test_a_known_density_is_that_of_the_data_of_the_call_and_of_the_store(tmp_pa
         there, here = table(rows, known(z), store=path), table(rows, known(z))
         np.testing.assert_allclose(there.prior_ratio, here.prior_ratio)
         if rows == 300 and z == [0.0]:
-            with pytest.raises(ValueError, match="make the call that began it again"):
+            with pytest.raises(ValueError, match="make that call again"):
                 pk.StoredTable.open(path).prior_ratio  # noqa: B018
         else:
             opened = pk.StoredTable.open(path)
@@ -839,7 +839,7 @@ def stores(tmp_path_factory):
 
 
 @pytest.mark.parametrize("rows", [1, 2])
-def test_chunks_without_checksums_are_told_of_and_one_is_simulated_again(rows, stores, tmp_path):
+def test_chunks_without_checksums_are_warned_of_and_one_is_simulated_again(rows, stores, tmp_path):
     """A kill leaves one, after its rows were written and before its checksums; a lost file more of them."""
     path = shutil.copytree(stores / "new", tmp_path / "t.zarr")
     held = TableStore.open(path)

@@ -218,7 +218,7 @@ def test_what_is_pickled_or_saved_smooths_no_column_that_needs_the_density(tmp_p
     assert at.all()
 
 
-def test_a_large_share_of_an_adjustment_without_mass_is_told():
+def test_a_large_share_of_an_adjustment_without_mass_is_warned_of():
     with pytest.warns(PosteriorWarning, match="where the prior has no mass"):
         idata = pk.sample_abc(
             200,

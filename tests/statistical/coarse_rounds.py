@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-import argparse
-import csv
 import time
 import warnings
 from pathlib import Path
@@ -19,6 +17,7 @@ import pymc as pm
 import pymc_kbr as pk
 from tests.statistical import coarse
 from tests.statistical.coarse_models import HALF_WIDTH, KINDS, Problem, problem
+from tests.statistical.figures import command, read_figures, write_figures
 
 FIGURES = Path(__file__).with_name("coarse_rounds.csv")
 MOST_ROWS, MOST_STATISTICS, MODELS = 2000, 10, 10
@@ -92,16 +91,12 @@ def record() -> None:
         for rounds in (None, "auto"):
             lines.append(line(number, rounds))
             print(*lines[-1].values(), flush=True)
-            with FIGURES.open("w", newline="") as file:
-                writer = csv.DictWriter(file, list(lines[0]), lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(lines)
+            write_figures(FIGURES, lines)
 
 
 def show() -> None:
     """Print error and widths of both ways."""
-    with FIGURES.open() as file:
-        lines = list(csv.DictReader(file))
+    lines = read_figures(FIGURES)
     print("| model | simulations | error of the mean | with rounds | widths | with rounds |")
     print("| --- " * 6 + "|")
     for one, other in zip(lines[::2], lines[1::2], strict=True):
@@ -111,8 +106,4 @@ def show() -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--record", action="store_true", help="make the figures again")
-    if parser.parse_args().record:
-        record()
-    show()
+    command(__doc__, record, show)

@@ -9,8 +9,6 @@ the same candidates with each summary, and without one. The five problems are no
 
 from __future__ import annotations
 
-import argparse
-import csv
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +20,7 @@ from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.estimators import Adjusted, Estimator, KernelLikelihood, Rejection
 from pymc_kbr.selection.select import choose
+from tests.statistical.figures import command, read_figures, write_figures
 
 FIGURES = Path(__file__).with_name("curved_summaries.csv")
 ROWS, NEAR = 6000, 7
@@ -87,16 +86,12 @@ def record() -> None:
     lines = [line for problem in problems() for line in lines_of(*problem)]
     for line in lines:
         line |= {key: round(line[key], 4) for key in ("score", "excess", "standard_error")}
-    with FIGURES.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(lines[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
+    write_figures(FIGURES, lines)
 
 
 def read() -> list[dict[str, str]]:
     """The figures that are kept."""
-    with FIGURES.open() as file:
-        return list(csv.DictReader(file))
+    return read_figures(FIGURES)
 
 
 def show() -> None:
@@ -107,10 +102,4 @@ def show() -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--record", action="store_true", help="make the figures again")
-    if parser.parse_args().record:
-        record()
-    show()
+    command(__doc__, record, show)

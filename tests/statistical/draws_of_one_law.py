@@ -12,8 +12,6 @@ these eleven `cauchy` and `outliers` are the laws of two of the forty models, to
 
 from __future__ import annotations
 
-import argparse
-import csv
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +23,7 @@ from scipy.special import gammaln, logit
 
 from pymc_kbr.estimators.likelihood.diagonal_scale import fit_diagonal_scale
 from pymc_kbr.estimators.likelihood.exchangeable import fit_exchangeable
+from tests.statistical.figures import command, read_figures, write_figures
 
 FIGURES = Path(__file__).with_name("draws_of_one_law.csv")
 ROWS, FRESH, SIZE, DATA_SETS = 6000, 1000, 40, 30
@@ -135,16 +134,12 @@ def lines_of(name: str) -> list[dict[str, object]]:
 def record() -> None:
     """Make the figures again."""
     lines = [line for name in LAWS for line in lines_of(name)]
-    with FIGURES.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(lines[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
+    write_figures(FIGURES, lines)
 
 
 def show() -> None:
     """Print both figures and the seconds of each form, a line a law."""
-    with FIGURES.open() as file:
-        lines = list(csv.DictReader(file))
+    lines = read_figures(FIGURES)
     print("| law | form | lost | apart | seconds |")
     print("| --- | --- | --- | --- | --- |")
     for line in lines:
@@ -152,10 +147,4 @@ def show() -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--record", action="store_true")
-    if parser.parse_args().record:
-        record()
-    show()
+    command(__doc__, record, show)

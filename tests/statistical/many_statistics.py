@@ -9,8 +9,6 @@ of the prior. On these the settings of the diagonal form were settled.
 
 from __future__ import annotations
 
-import argparse
-import csv
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -23,6 +21,7 @@ from scipy.special import logsumexp
 from scipy.stats import norm, poisson, t
 
 from pymc_kbr.estimators import KernelLikelihood
+from tests.statistical.figures import command, read_figures, write_figures
 
 FIGURES = Path(__file__).with_name("many_statistics.csv")
 ROWS, PRIOR_DRAWS, OBSERVATIONS, LEAST = 10_000, 600_000, 6, 100
@@ -195,16 +194,12 @@ def record() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         lines = [line for problem in problems() for line in lines_of(problem)]
-    with FIGURES.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(lines[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
+    write_figures(FIGURES, lines)
 
 
 def show() -> None:
     """Print the table."""
-    with FIGURES.open() as file:
-        lines = list(csv.DictReader(file))
+    lines = read_figures(FIGURES)
     print("| " + " | ".join(name.replace("_", " ") for name in lines[0]) + " |")
     print("| " + " | ".join("---" for _ in lines[0]) + " |")
     for line in lines:
@@ -212,10 +207,4 @@ def show() -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--record", action="store_true", help="make the figures again")
-    if parser.parse_args().record:
-        record()
-    show()
+    command(__doc__, record, show)

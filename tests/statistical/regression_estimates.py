@@ -11,8 +11,6 @@ than with all or none of it, and curves with a quarter of the variance of the ke
 
 from __future__ import annotations
 
-import argparse
-import csv
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from pymc_kbr.estimators.summaries import make_summary
+from tests.statistical.figures import command, read_figures, write_figures
 
 FIGURES = Path(__file__).with_name("regression_estimates.csv")
 ROWS, FRESH = 5000, 2000
@@ -124,16 +123,12 @@ def lines_of(name: str) -> list[dict[str, object]]:
 def record() -> None:
     """Make the figures again."""
     lines = [line for name in PROBLEMS for line in lines_of(name)]
-    with FIGURES.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(lines[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
+    write_figures(FIGURES, lines)
 
 
 def show() -> None:
     """Print errors, a line a problem and a column a summary."""
-    with FIGURES.open() as file:
-        errors = {(line["problem"], line["summary"]): line["error"] for line in csv.DictReader(file)}
+    errors = {(line["problem"], line["summary"]): line["error"] for line in read_figures(FIGURES)}
     print("| problem | " + " | ".join(SUMMARIES) + " |")
     print("| --- |" + " --- |" * len(SUMMARIES))
     for name in PROBLEMS:
@@ -141,10 +136,4 @@ def show() -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--record", action="store_true", help="make the figures again")
-    if parser.parse_args().record:
-        record()
-    show()
+    command(__doc__, record, show)

@@ -11,8 +11,6 @@ twenty continuous statistics, and five whose noise has tails, modes or bends.
 
 from __future__ import annotations
 
-import argparse
-import csv
 from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import patch
@@ -22,6 +20,7 @@ import numpy as np
 import pymc_kbr as pk
 from pymc_kbr.estimators.likelihood import spread
 from tests.statistical import race_problems as race
+from tests.statistical.figures import command, read_figures, write_figures
 
 FIGURES = Path(__file__).with_name("ridges_of_spreads.csv")
 ROWS, FRESH, TABLES, FITS = 1000, 3000, 3, 1
@@ -92,16 +91,12 @@ def record() -> None:
     """Make the figures."""
     problems = [two_scales, far_apart, of_three, arcs, either_side, *CONTINUOUS]
     lines = [line for problem in problems for line in lines_of(problem)]
-    with FIGURES.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(lines[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
+    write_figures(FIGURES, lines)
 
 
 def gains() -> dict[str, list[float]]:
     """The density where any gain will do, and by how much it is higher for each other number."""
-    with FIGURES.open(newline="") as file:
-        lines = list(csv.DictReader(file))
+    lines = read_figures(FIGURES)
     found: dict[str, list[float]] = {}
     for line in lines:
         row = found.setdefault(line["problem"], [])
@@ -118,10 +113,4 @@ def show() -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--record", action="store_true")
-    if parser.parse_args().record:
-        record()
-    show()
+    command(__doc__, record, show)

@@ -264,7 +264,7 @@ def test_the_noise_of_some_statistics_is_theirs(noise):
     np.testing.assert_array_equal(turned.with_statistics(["t"]).noise, table.noise[1:])
 
 
-def test_rows_that_stand_for_another_prior_have_weight_in_both_ratios():
+def test_rows_that_represent_another_prior_have_weight_in_both_ratios():
     frame = pd.DataFrame({"a": np.arange(10.0), "s": np.arange(10.0)})
     own, ratio = np.repeat([0.0, 1.0], 5), np.array([1.0] * 5 + [3.0, 0.0, 1.0, 0.0, 1.0])
     table = dataclasses.replace(make(frame, statistics=("s",)), prior_ratio=own)

@@ -16,7 +16,7 @@ from pymc_kbr.gram import Gram, Operator
 class Rule(Protocol):
     """From the Gram matrix of the statistics and weights of the prior to weights of the posterior.
 
-    Weights of the prior have the sum one; None stands for 1 / n each, a table that is a sample of the prior.
+    Weights of the prior have the sum one; None means 1 / n each, a table that is a sample of the prior.
     """
 
     def operator(self, gram: Gram, gamma: np.ndarray | None, regularisation: float) -> Operator:

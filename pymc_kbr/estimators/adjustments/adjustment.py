@@ -90,9 +90,6 @@ def squared_residual_logarithms(residuals: np.ndarray) -> np.ndarray:
 # --- one slope for each atom ---
 
 
-POOL = 4
-"""Neighbours are sought among this many times as many rows as are moved, those nearest to the observation."""
-
 RIDGE = 1e-2
 """Of the slopes, as a share of the neighbours' mean variance of a statistic."""
 
@@ -131,12 +128,14 @@ class JointNeighbours(Adjustment):
         *,
         # Neighbours of an atom, as a share of the moved rows, where no number is given.
         neighbour_share: float = 0.4,
+        # Neighbours are searched among this many times the moved rows, those nearest to the observation.
+        pool_factor: int = 4,
     ) -> np.ndarray:
         """The parameters of `rows` plus their own slopes times what the observation differs."""
         n, d = self.statistics_.shape
         count = round(neighbour_share * len(rows)) if self.neighbours is None else self.neighbours
         # A list of numbers, not one: a single row then has its axis, too.
-        pool = self._tree.query(x, k=[*range(1, min(n, POOL * len(rows)) + 1)])[1]
+        pool = self._tree.query(x, k=[*range(1, min(n, pool_factor * len(rows)) + 1)])[1]
         # Twice as many as a slope has coefficients, however few rows are moved.
         count = min(len(pool), max(count, 2 * (d + 1)))
         moved, apart = self.parameters_[rows], x - self.statistics_[rows]

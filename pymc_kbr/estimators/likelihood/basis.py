@@ -29,7 +29,7 @@ class Landmarks:
         return len(self.centres)
 
     def moved(self, points: np.ndarray) -> Landmarks:
-        """The same kernel, alike at all its landmarks, at points (m, q)."""
+        """The same kernel, equal at all its landmarks, at points (m, q)."""
         turned = points if self.directions is None else points @ self.directions
         return Landmarks(turned, np.broadcast_to(self.precisions[0], turned.shape).copy(), self.directions)
 

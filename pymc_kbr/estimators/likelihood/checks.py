@@ -1,4 +1,4 @@
-"""What a learned likelihood refuses at the door."""
+"""What a learned likelihood refuses before any work."""
 
 from __future__ import annotations
 
@@ -15,9 +15,6 @@ from pymc_kbr.arrays.refusals import shown, whole
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.threads import parallel_map
 from pymc_kbr.arrays.users_line import users_line
-
-SINGULAR = 1e-10
-"""Share of a statistic's variance that the others leave, below which it is a function of them."""
 
 ROWS_LOOKED_AT, SMALL_STEP, GROWTH = range(1000, 2001), 1e-4, 50.0
 """Rows in which functions are looked for: with fewer, steps are as large as the noise of near-singular laws.
@@ -39,7 +36,15 @@ def fewest_rows(
     return max(fewest_for_form, rows_a_column * (parameters + statistics))
 
 
-def check_rows(theta: np.ndarray, points: np.ndarray, kept: np.ndarray, *, draws: bool = False) -> None:
+def check_rows(
+    theta: np.ndarray,
+    points: np.ndarray,
+    kept: np.ndarray,
+    *,
+    draws: bool = False,
+    # Share of a statistic's variance that the others leave, below which it is a function of them.
+    least_left: float = 1e-10,
+) -> None:
     """Refuse too few rows, constant parameters, and statistics that are functions of them or of others."""
     # Shapes: theta (n, q); points (n, e); kept (d,).
     n, e = points.shape
@@ -65,7 +70,7 @@ def check_rows(theta: np.ndarray, points: np.ndarray, kept: np.ndarray, *, draws
     units = np.sqrt(np.mean(centred**2, axis=0))
     # Squared diagonals of R: what of each column's variance those before it leave.
     left = np.diag(np.linalg.qr(centred / units / np.sqrt(n), mode="r")) ** 2
-    bad = np.flatnonzero(left < SINGULAR)
+    bad = np.flatnonzero(left < least_left)
     if len(bad):
         raise ValueError(
             f"the statistic in column {numbers[bad[0]]} is a linear function of those before it: together "
@@ -81,7 +86,7 @@ def check_rows(theta: np.ndarray, points: np.ndarray, kept: np.ndarray, *, draws
         )
 
 
-def warn_unlike(points: np.ndarray, theta: np.ndarray) -> None:
+def warn_if_not_exchangeable(points: np.ndarray, theta: np.ndarray) -> None:
     """Warn of statistics (n, e), given parameters (n, q), that are not draws of one distribution."""
     if len(points) >= FEWEST_ROWS_ALIKE and not seems_exchangeable(points, theta):
         warnings.warn(

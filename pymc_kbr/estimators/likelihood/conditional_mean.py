@@ -157,14 +157,14 @@ def _weighted(
     return vectors @ slopes[:, best], left_out[:, best]
 
 
-def regress_alike(
+def regress_with_common_weights(
     features: np.ndarray,
     penalties: np.ndarray,
     points: np.ndarray,
     weights: np.ndarray,
     ridges: slice = slice(None),
 ) -> BasisRegression:
-    """As `regress`, with the squared residuals of each row weighted (n,), those of all columns alike."""
+    """As `regress`, with the squared residuals of each row weighted (n,), the same in all columns."""
     count = min(FUNCTIONS_REWEIGHTED, features.shape[1])
     smooth = np.argsort(penalties, kind="stable")[:count]
     root = np.sqrt(weights / weights.mean())[:, None]
@@ -195,12 +195,6 @@ MEAN_SCALES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0)
 ROWS_FOR_DIRECTIONS, LANDMARKS_FOR_DIRECTIONS = 2000, 300
 """Rows and landmarks with which directions and bandwidth are chosen."""
 
-DIRECTION_TURNS = 2
-"""Times that directions are taken from the slopes of the regression before."""
-
-DISTANCE_GAIN = 0.01
-"""Of a statistic's log mean squared error, on average, for which Euclidean distances are left."""
-
 
 class Tried(NamedTuple):
     """A regression on some rows, with directions (q, q) and bandwidth of its kernel, and its error."""
@@ -216,8 +210,12 @@ class MeanSearch(NamedTuple):
     """What is tried for the kernel of the mean."""
 
     scales: tuple[float, ...] = MEAN_SCALES
-    turns: int = DIRECTION_TURNS
-    gain: float = DISTANCE_GAIN
+
+    # Times that directions are taken from the slopes of the previous regression.
+    turns: int = 2
+
+    # Gain in a statistic's log mean squared error, on average, for which distances are not Euclidean.
+    gain: float = 0.01
     landmarks: int = LANDMARKS_FOR_DIRECTIONS
     ridges: slice = slice(None)
     walks: bool = False

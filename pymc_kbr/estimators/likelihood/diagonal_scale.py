@@ -16,24 +16,21 @@ from pymc_kbr.estimators.likelihood.conditional_mean import (
     MeanSearch,
     mean_basis,
     regress,
-    regress_alike,
+    regress_with_common_weights,
 )
 from pymc_kbr.estimators.likelihood.form import SHARE_FOR_SETTINGS, Form
 from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture
 from pymc_kbr.estimators.likelihood.pooled_law import (
     MOST_POOLED,
-    Law,
-    describe_law,
+    PooledDensity,
+    describe_distribution,
     draw_elements,
-    fit_law,
+    fit_distribution,
     parts_of,
     size_of,
     transforms_of,
 )
 from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG, LOG_CHI_SQUARE, UNEVEN, spread_basis
-
-DIAGONAL_MEAN_LANDMARKS = 800
-"""Of the mean's kernel."""
 
 EVERY_OTHER_RIDGE = slice(None, None, 2)
 """Every other one of a regression's, as it has many columns."""
@@ -44,11 +41,11 @@ SEARCH = MeanSearch((0.04, 0.06, 0.1, 0.16, *MEAN_SCALES), turns=4, ridges=EVERY
 
 @dataclass(frozen=True, eq=False)
 class DiagonalScale:
-    """W x = mu(theta) + exp(-a(theta)) z, with W constant, and elements of z independent and of one law.
+    """W x = mu(theta) + exp(-a(theta)) z, with W constant, and the elements of z independent, of one density.
 
     Of e statistics a triangular factor has e (e + 1) / 2 functions of the parameters; here there are e, and
-    as their noise is of one law a few thousand rows tell all of hundreds of statistics: of a curve that is
-    measured with noise, or of many equal draws.
+    as their noise has one distribution a few thousand rows suffice for hundreds of statistics: of a curve
+    that is measured with noise, or of many equal draws.
     """
 
     # Shapes: mean_coefficients (1 + q + l, e); spread_coefficients (1 + q + s, e); whiten (e, e); centre
@@ -59,17 +56,17 @@ class DiagonalScale:
     mean_coefficients: np.ndarray
     spread_coefficients: np.ndarray
     whiten: np.ndarray
-    law: Law
+    law: PooledDensity
     # Laws that move are younger than the first files: what is read from these has no centre.
     centre: np.ndarray | float = 0.0
 
     def describe(self, theta: Any, xp: Any = np) -> Any:
-        """Values mu and a at parameters (k, q), and what a moving law has there: shape (k, 2 e + ...)."""
+        """Values mu and a at parameters (k, q), and the numbers of a conditional density: (k, 2 e + ...)."""
         means = self.mean.combined(theta, self.mean_coefficients, xp)
         logs = self.spread.combined(theta, self.spread_coefficients, xp)
         found = [means, xp.maximum(xp.minimum(logs, LARGEST_LOG), -LARGEST_LOG)]
         if not isinstance(self.law, NormalMixture):
-            found.append(describe_law(self.law, theta, means - self.centre, found[1], xp))
+            found.append(describe_distribution(self.law, theta, means - self.centre, found[1], xp))
         return xp.concatenate(found, axis=1)
 
     def log_density(
@@ -85,7 +82,7 @@ class DiagonalScale:
         whitened = xp.matmul(points, self.whiten.T)
         volume = np.log(np.diag(self.whiten)).sum()
         if xp is not np:
-            return self._by_law(described, whitened, xp) + volume
+            return self._by_distribution(described, whitened, xp) + volume
         if len(points) == 1 and isinstance(self.law, NormalMixture) and size_of(self.law) == 1:
             return self._normal(described, whitened[0], self.law) + volume
         e = len(self.whiten)
@@ -93,10 +90,10 @@ class DiagonalScale:
         found = np.empty((len(described), points.shape[1]))
         for part in (slice(i, i + rows) for i in range(0, len(described), rows)):
             at = whitened if len(points) == 1 else whitened[part]
-            found[part] = self._by_law(described[part], at, np) + volume
+            found[part] = self._by_distribution(described[part], at, np) + volume
         return found
 
-    def _by_law(self, described: Any, whitened: Any, xp: Any) -> Any:
+    def _by_distribution(self, described: Any, whitened: Any, xp: Any) -> Any:
         e = len(self.whiten)
         logs = described[:, e : 2 * e]
         z = xp.exp(logs)[:, None, :] * (whitened - described[:, None, :e])
@@ -109,7 +106,7 @@ class DiagonalScale:
         return xp.sum(each, axis=2) + xp.sum(logs, axis=1)[:, None]
 
     def _normal(self, described: np.ndarray, whitened: np.ndarray, law: NormalMixture) -> np.ndarray:
-        """The same of points (r, e), of one normal law: in products of matrices, without all residuals."""
+        """The same of points (r, e) under one normal density: by products of matrices, without residuals."""
         e = len(self.whiten)
         mean, precision = float(law.means[0, 0]), float(law.factors[0, 0, 0])
         scales = precision * np.exp(described[:, e:])
@@ -154,13 +151,14 @@ def fit_diagonal_scale(
     points: np.ndarray,
     rng: np.random.Generator,
     *,
-    landmarks: int = DIAGONAL_MEAN_LANDMARKS,
+    # Landmarks of the mean's kernel.
+    landmarks: int = 800,
     pooled: int = MOST_POOLED,
     compared: Form | None = None,
     # Principal components of the statistics on which the kernel of the mean is chosen.
     components_for_mean: int = 30,
 ) -> DiagonalScale:
-    """Fit mean, whitening, scales and law, and the mean once more with weights where scales are uneven.
+    """Fit mean, whitening, scales and density, and the mean once more with weights where scales are uneven.
 
     The mean is regressed in the statistics' principal components, which have one kernel and a ridge each:
     what depends on the parameters is in few of them, and noise in all.
@@ -189,7 +187,7 @@ def fit_diagonal_scale(
     common = found.logs.mean(axis=1)
     if common.std() > UNEVEN:
         # Rows with little noise know the mean best; a is minus a log deviation, 2 a a log precision.
-        weighted = regress_alike(
+        weighted = regress_with_common_weights(
             features, of_mean.penalties, components, np.exp(2 * common), EVERY_OTHER_RIDGE
         )
         again = whitened(weighted.residuals)
@@ -206,7 +204,7 @@ def fit_diagonal_scale(
         of_z,
         of_spread.mix @ found.coefficients,
         found.whiten / unit,
-        fit_law(found.z, theta, (means, found.logs), held_out, seed, rng, pooled),
+        fit_distribution(found.z, theta, (means, found.logs), held_out, seed, rng, pooled),
         of_all,
     )
 

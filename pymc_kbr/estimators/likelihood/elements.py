@@ -1,4 +1,4 @@
-"""The elements of data sets in their units, and the functions by which their law moves."""
+"""The elements of data sets in their units, and the functions of which their distribution depends."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Elements:
 
 
 class KnownKernels(NamedTuple):
-    """Kernels whose directions and bandwidths are taken, of middle and scale, and of the law; and units."""
+    """Kernels of middle and scale, and of the distribution, whose settings are reused; and units."""
 
     units: ElementUnits
     level: Landmarks
@@ -86,17 +86,19 @@ def begin(
     bend: bool = False,
     *,
     # Landmarks of the kernel of the functions.
-    law_landmarks: int = 300,
+    landmarks_of_kernel: int = 300,
     # Functions that are used, the smoothest ones.
-    law_functions: int = 150,
+    smoothest: int = 150,
     # Groups of a row's numbers whose means and deviations choose the kernel.
     groups_for_kernel: int = 6,
 ) -> Elements:
-    """The numbers y (n, e) in units, and a kernel for their law; `bend`: find whether tails ask for asinh."""
+    """The numbers y (n, e) in units, and a kernel for their density; `bend`: use asinh for long tails."""
     rng = np.random.default_rng(seed)
     level, coefficients = _still(levels.mean(axis=0), theta.shape[1])
     if units.moving:
-        of_level, features = mean_basis(theta, levels, law_landmarks, rng, known and known.level, search)
+        of_level, features = mean_basis(
+            theta, levels, landmarks_of_kernel, rng, known and known.level, search
+        )
         found = regress(features, of_level.penalties, levels)
         level, coefficients = of_level.landmarks, of_level.mix @ found.coefficients
     at = level.combined(theta, coefficients)
@@ -106,8 +108,8 @@ def begin(
     z, slopes = measured(y, at[:, :1], at[:, 1:], units._replace(logarithm=False))
     groups = start_of_groups(z, groups_for_kernel)
     groups = groups[:, np.ptp(groups, axis=0) > 0]  # of one number there is no deviation
-    basis, features = mean_basis(theta, groups, law_landmarks, rng, known and known.law, search)
-    smooth = np.argsort(basis.penalties, kind="stable")[:law_functions]
+    basis, features = mean_basis(theta, groups, landmarks_of_kernel, rng, known and known.law, search)
+    smooth = np.argsort(basis.penalties, kind="stable")[:smoothest]
     slopes = np.broadcast_to(slopes, z.shape)
     return Elements(units, level, coefficients, z, slopes, basis, smooth, features[:, smooth])
 

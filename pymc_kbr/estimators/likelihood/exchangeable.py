@@ -1,4 +1,4 @@
-"""The fourth form: all statistics are independent draws of one law, in any order or sorted."""
+"""The fourth form: all statistics are independent draws of one distribution, in any order or sorted."""
 
 from __future__ import annotations
 
@@ -45,10 +45,11 @@ SEARCH_FOR_UNITS = MeanSearch(
 
 @dataclass(frozen=True, eq=False)
 class Exchangeable:
-    """Elements of x are independent draws of one law: a normal mixture of z = (y - m) exp(-s), or of asinh z.
+    """Elements of x are independent draws of a normal mixture of z = (y - m) exp(-s), or of asinh z.
 
-    The order of independent draws says nothing, and so nothing is lost where they are sorted. All elements of
-    all rows tell of one law of one number: a few thousand rows of fifty tell its shape, and how it moves.
+    The order of independent draws is uninformative, and so nothing is lost where they are sorted. All
+    elements of all rows inform about one distribution of one number: a few thousand rows of fifty show its
+    shape, and how it depends on the parameters.
     """
 
     # Shapes: level_coefficients (1 + q + l, 2); law_coefficients (1 + q + l, 3 c).

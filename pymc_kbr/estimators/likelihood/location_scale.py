@@ -1,4 +1,4 @@
-"""The first form: a mean and a triangular factor of the parameters, and residuals of one law."""
+"""The first form: a mean and a triangular factor of the parameters, and residuals of one distribution."""
 
 from __future__ import annotations
 
@@ -32,9 +32,6 @@ from pymc_kbr.estimators.likelihood.spread import (
     whitening,
 )
 from pymc_kbr.estimators.summaries.transformed import Grid
-
-MEAN_LANDMARKS = 1000
-"""Of the mean's kernel."""
 
 RESIDUAL_TURNS = 4
 """Times, at most, that the mean is regressed by the law of the residuals before."""
@@ -133,7 +130,8 @@ def fit_location_scale(
     points: np.ndarray,
     rng: np.random.Generator,
     *,
-    landmarks: int = MEAN_LANDMARKS,
+    # Landmarks of the mean's kernel.
+    landmarks: int = 1000,
     compared: Form | None = None,
     # Ridges of the factor, tried from the first on.
     factor_ridges: tuple[float, ...] = (1000.0, 100.0, 10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5),
@@ -143,7 +141,7 @@ def fit_location_scale(
     Mean: kernel ridge regression with a linear part, whose leave-one-out residuals go on. Factor: penalised
     normal likelihood of these, at the smallest ridge that helps held-out rows by more than chance. The mean
     is then regressed with weights, where these lower a statistic's weighted leave-one-out error, and the
-    factor fitted to the new residuals; and by the law of these, where rows are denser for it, each by others.
+    factor fitted to the new residuals; and by the density of these, where held-out rows are denser for it.
     """
     # Shapes: theta (n, q); points (n, e).
     n, e = points.shape
@@ -180,8 +178,8 @@ def fit_location_scale(
 
     shape = shaped()
     for _ in range(RESIDUAL_TURNS):
-        law = Law(shape.factors @ back, shape.mixture)
-        sharper = regress_by_law(features, of_mean.penalties, points, mean, law, held_out, rng)
+        law = ResidualDensity(shape.factors @ back, shape.mixture)
+        sharper = regress_by_residuals(features, of_mean.penalties, points, mean, law, held_out, rng)
         if sharper is None:
             break
         mean = sharper
@@ -201,7 +199,7 @@ def fit_location_scale(
 
 
 def _of_no_parameter(points: np.ndarray, q: int, held_out: np.ndarray, seed: int) -> LocationScale:
-    """One law for all of q parameters."""
+    """One density for all of q parameters."""
     mean, e = points.mean(axis=0), points.shape[1]
     none = Landmarks(np.empty((0, q)), np.empty((0, q)))
     whiten = whitening(points - mean)
@@ -269,11 +267,7 @@ def _squared(w: np.ndarray, e: int, below: Below) -> np.ndarray:
 # --- the mean, fitted again by the residuals' density ---
 
 
-FUNCTIONS = 400
-"""Of the basis, smoothest first, with which the mean is fitted."""
-
-
-class Law(NamedTuple):
+class ResidualDensity(NamedTuple):
     """The density of residuals c (n, e) at n rows: that of z = A c under a mixture."""
 
     # Shapes: factors (n, e, e).
@@ -281,9 +275,9 @@ class Law(NamedTuple):
     factors: np.ndarray
     mixture: NormalMixture
 
-    def rows(self, chosen: np.ndarray | slice) -> Law:
+    def rows(self, chosen: np.ndarray | slice) -> ResidualDensity:
         """Of some rows."""
-        return Law(self.factors[chosen], self.mixture)
+        return ResidualDensity(self.factors[chosen], self.mixture)
 
     def log_density(self, residuals: np.ndarray) -> np.ndarray:
         """Up to a constant of each row, shape (n,)."""
@@ -307,7 +301,7 @@ class _PenalisedRegression:
     features: np.ndarray
     penalties: np.ndarray
     points: np.ndarray
-    law: Law
+    law: ResidualDensity
 
     def fit(
         self,
@@ -358,19 +352,19 @@ class _PenalisedRegression:
 
 
 def _likelihood(
-    features: np.ndarray, points: np.ndarray, law: Law, coefficients: np.ndarray
+    features: np.ndarray, points: np.ndarray, law: ResidualDensity, coefficients: np.ndarray
 ) -> tuple[float, np.ndarray]:
     """Summed log density of rows, and minus its slopes in the coefficients (f, e)."""
     values, slopes = law.slopes(points - features @ coefficients)
     return float(values.sum()), features.T @ slopes
 
 
-def regress_by_law(
+def regress_by_residuals(
     features: np.ndarray,
     penalties: np.ndarray,
     points: np.ndarray,
     before: BasisRegression,
-    law: Law,
+    law: ResidualDensity,
     held_out: np.ndarray,
     rng: np.random.Generator,
     *,
@@ -382,10 +376,12 @@ def regress_by_law(
     errors_behind: float = 2.0,
     # Folds of cross-validation.
     folds: int = 5,
+    # Functions of the basis with which the mean is fitted, the smoothest ones.
+    most_functions: int = 400,
 ) -> BasisRegression | None:
-    """The mean by penalised likelihood under a law of its residuals, where rows gain by it."""
+    """The mean by penalised likelihood under a density of its residuals, where held-out rows gain by it."""
     # Shapes: features (n, f); penalties (f,); points (n, e); held_out (n,).
-    smooth = np.argsort(penalties, kind="stable")[:FUNCTIONS]
+    smooth = np.argsort(penalties, kind="stable")[:most_functions]
     regression = _PenalisedRegression(
         features[:, smooth], penalties[smooth, None] * before.ridges, points, law
     )

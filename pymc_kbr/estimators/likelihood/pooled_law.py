@@ -1,4 +1,4 @@
-"""The law of which all elements of z are: a normal mixture, the same everywhere or moving with parameters."""
+"""The density of all elements of z: a normal mixture, the same everywhere or depending on the parameters."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ MOST_POOLED = 60_000
 Noise of its coefficients adds up over the elements of a data set; from fewer it moves the posterior.
 """
 
-Law = NormalMixture | ConditionalMixture
+PooledDensity = NormalMixture | ConditionalMixture
 
 
-def fit_law(
+def fit_distribution(
     z: np.ndarray,
     theta: np.ndarray,
     levels: tuple[np.ndarray, np.ndarray],
@@ -36,7 +36,7 @@ def fit_law(
     seed: int,
     rng: np.random.Generator,
     pooled: int = MOST_POOLED,
-) -> Law:
+) -> PooledDensity:
     """The mixture of all elements, and where held-out ones are denser, with parts that move.
 
     A shape that is off a little in each of e elements moves the posterior by the root of e as much, such as
@@ -55,19 +55,19 @@ def fit_law(
     return moved if isinstance(moved, ConditionalMixture) else law
 
 
-def size_of(law: Law) -> int:
+def size_of(law: PooledDensity) -> int:
     """Number of its parts."""
     return len(law) if isinstance(law, NormalMixture) else len(law.base.means)
 
 
-def describe_law(law: ConditionalMixture, theta: Any, means: Any, logs: Any, xp: Any = np) -> Any:
+def describe_distribution(law: ConditionalMixture, theta: Any, means: Any, logs: Any, xp: Any = np) -> Any:
     """Log shares, means and log deviations of c parts: (k, 3 c), or of each of e elements (k, 3 c e)."""
     # Shapes: theta (k, q); means, logs (k, e).
     past = xp.stack([means, logs], axis=2)
     return xp.concatenate([number for part in law.parts(theta, past, xp) for number in part], axis=1)
 
 
-def parts_of(law: Law, numbers: Any, xp: Any = np) -> list[tuple[Any, Any, Any]]:
+def parts_of(law: PooledDensity, numbers: Any, xp: Any = np) -> list[tuple[Any, Any, Any]]:
     """Log height, mean and precision root of each part, as numbers, (k, 1, 1) or (k, 1, e)."""
     # Shapes: numbers (k, 3 c) or (k, 3 c e).
     if isinstance(law, NormalMixture):
@@ -82,14 +82,14 @@ def parts_of(law: Law, numbers: Any, xp: Any = np) -> list[tuple[Any, Any, Any]]
 
 
 def _each(law: ConditionalMixture, numbers: Any) -> list[Any]:
-    """The 3 c numbers of a law, each (k, 1) or (k, e)."""
+    """The 3 c numbers of a density, each (k, 1) or (k, e)."""
     count = 3 * size_of(law)
     wide = numbers.shape[1] // count
     return [numbers[:, i * wide : (i + 1) * wide] for i in range(count)]
 
 
-def draw_elements(law: Law, numbers: np.ndarray, e: int, rng: np.random.Generator) -> np.ndarray:
-    """Elements z (k, e) for k parameters, with the numbers of `describe_law`."""
+def draw_elements(law: PooledDensity, numbers: np.ndarray, e: int, rng: np.random.Generator) -> np.ndarray:
+    """Elements z (k, e) for k parameters, with the numbers of `describe_distribution`."""
     if isinstance(law, NormalMixture):
         return law.draw(len(numbers) * e, rng).reshape(-1, e)
     each = [np.broadcast_to(number, (len(numbers), e)) for number in _each(law, numbers)]
@@ -100,7 +100,7 @@ def draw_elements(law: Law, numbers: np.ndarray, e: int, rng: np.random.Generato
     return means + np.exp(logs) * rng.standard_normal(means.shape)
 
 
-def transforms_of(law: Law, numbers: np.ndarray, z: np.ndarray) -> np.ndarray:
+def transforms_of(law: PooledDensity, numbers: np.ndarray, z: np.ndarray) -> np.ndarray:
     """Distribution functions of elements z (k, e)."""
     if isinstance(law, NormalMixture):
         return law.transforms(z.reshape(-1, 1)).reshape(z.shape)

@@ -65,7 +65,7 @@ class PriorDensity:
 
 
 def start_rows(table: FittedTable) -> tuple[np.ndarray, np.ndarray | None, float]:
-    """Points (n, p) that stand for the prior, or for that share of it where simulations succeed at all."""
+    """Points (n, p) of the prior, or of that share of it where simulations succeed at all."""
     success = table.success
     if table.draws is not None:
         points, weights = table.draws
@@ -228,9 +228,6 @@ def _check(draws: np.ndarray, support: Support, log_weights: np.ndarray | None) 
 ERRORS = 3.0
 """Standard errors by which a form must beat a uniform or an independent one on held-out draws."""
 
-SIMPLER = 0.3
-"""Standard errors by which a larger mixture must beat a smaller one."""
-
 
 @dataclass(frozen=True)
 class Draws:
@@ -294,12 +291,18 @@ def choose_margin(
     return mixtures[best], fit_mixture(everything, draws.weights, mixtures[best], turn)
 
 
-def simplest(draws: Draws, logs: list[np.ndarray]) -> int:
+def simplest(
+    draws: Draws,
+    logs: list[np.ndarray],
+    *,
+    # Standard errors by which a larger mixture must beat a smaller one.
+    share_of_error: float = 0.3,
+) -> int:
     """The first of held-out log densities that no later one beats by a share of a standard error."""
     best = 0
     for i in range(1, len(logs)):
         gain, error = draws.gain(logs[i] - logs[best])
-        best = i if gain > SIMPLER * error else best
+        best = i if gain > share_of_error * error else best
     return best
 
 

@@ -14,7 +14,7 @@ def screen(
     # Parameters whose products with an input are tried: those that vary most with the target.
     most_parameters: int = 6,
 ) -> np.ndarray:
-    """Candidates that tell of the mean or of the spread of y, in increasing order.
+    """Candidates that inform about the mean or the spread of y, in increasing order.
 
     Forward selection: what an input adds to a regression of y, and then of the log of its squared residual,
     is that of x, x^2 and |x| and their products with parameters, so that an effect whose sign depends on a

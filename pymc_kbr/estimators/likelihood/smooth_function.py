@@ -160,7 +160,7 @@ def fit_log_variance(
     """Log variances g that maximise sum(-g - squares exp(-g)) / 2 and their prior, by Fisher scoring.
 
     The information of a log variance is one half everywhere, so that all steps share one factorisation. A
-    step's direction takes scores of at most `LARGEST_SCORE`; what it ends at is the maximum all the same.
+    step's direction takes scores of at most `largest_score`; what it ends at is the maximum all the same.
     """
     # Shapes: squares (n,); start (n,).
     features = basis.features
@@ -330,18 +330,18 @@ def _spread(a: np.ndarray, b: np.ndarray, weights: np.ndarray) -> np.ndarray:
 # --- kernel and relevances by the marginal likelihood ---
 
 
-JITTER = 1e-6
-"""Of the landmarks' Gram matrix, as a share of its mean diagonal."""
-
 LINEAR_PRECISION = 1e-4
 """Prior precision of the linear part, for standardised targets: next to no penalty."""
 
-WIDTH = 1.5
 
-
-def with_jitter(gram: np.ndarray) -> np.ndarray:
+def with_jitter(
+    gram: np.ndarray,
+    *,
+    # Added to the landmarks' Gram matrix, as a share of its mean diagonal.
+    jitter: float = 1e-6,
+) -> np.ndarray:
     """A Gram matrix (m, m), well enough conditioned for a Cholesky factor."""
-    return gram + JITTER * np.mean(np.diag(gram)) * np.eye(len(gram))
+    return gram + jitter * np.mean(np.diag(gram)) * np.eye(len(gram))
 
 
 def with_unit_prior(squares: np.ndarray) -> np.ndarray:
@@ -431,6 +431,8 @@ def choose_kernel(
     # Prior deviation of the logarithms above where they start. Rougher functions are mostly noise: the kernel
     # at a landmark that is itself a row can follow that row.
     width_above: float = 0.8,
+    # Prior deviation of the logarithms of all settings below where they start.
+    prior_width: float = 1.5,
 ) -> tuple[ProductKernel, float]:
     """The kernel and noise variance with the largest posterior density of both."""
     # Shapes: targets (n,); deviations (n,).
@@ -445,7 +447,7 @@ def choose_kernel(
 
     def objective(logs: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = evidence(logs)
-        width = np.where(logs[:-1] > centre, width_above, WIDTH)
+        width = np.where(logs[:-1] > centre, width_above, prior_width)
         apart = (logs[:-1] - centre) / width
         gradient[:-1] += apart / width
         return value + 0.5 * float(apart @ apart), gradient

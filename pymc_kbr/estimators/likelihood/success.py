@@ -16,9 +16,6 @@ from pymc_kbr.estimators.likelihood.categorical import Logit, fit_share
 from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
 from pymc_kbr.estimators.likelihood.smooth_function import Effort, Inputs
 
-SEED = 34
-"""Of landmarks and of rows for settings: the same table gives the same probabilities."""
-
 
 @dataclass(frozen=True, eq=False)
 class Success:
@@ -46,6 +43,8 @@ class Success:
         # Simulations that are used, at most. With more, edges would be sharper than posteriors need, and the
         # features of a fit to all would not fit into memory.
         most_simulations: int = 20_000,
+        # Seed of landmarks and of rows for settings: the same table gives the same probabilities.
+        seed: int = 34,
     ) -> Self:
         """Learn from the parameters (n, p) of simulations that succeeded, and (f, p) of those that failed."""
         n, points = len(succeeded), np.vstack([succeeded, failed])
@@ -62,7 +61,7 @@ class Success:
         )
         with one_blas_thread():
             theta = _coordinates(of_parameters, atoms, points)
-            logit = fit_share(theta, above, np.random.default_rng(SEED), Effort())
+            logit = fit_share(theta, above, np.random.default_rng(seed), Effort())
             least = float(logit.at(Inputs(theta, np.zeros((len(theta), 1))))[above].min())
         return cls(logit, of_parameters, atoms, (points, each / each.sum()), share, least, condition)
 
@@ -109,7 +108,7 @@ class Success:
         return replace(self, draws=None)
 
     def seen(self, draws: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Draws of a prior with their weights, as rows of a table stand for it: those that succeed."""
+        """Draws of a prior with their weights, as rows of a table represent it: those that succeed."""
         points, weights = draws
         return points, weights * (self.reached(points) if self.condition else self(points))
 
@@ -128,7 +127,7 @@ def _coordinates(
 
 @dataclass(frozen=True, eq=False)
 class RowWeighting:
-    """How a table's rows, all of which succeeded, stand for its prior."""
+    """The weights with which a table's rows, all of which succeeded, represent its prior."""
 
     # Shapes: ratio (n,).
 
@@ -146,7 +145,7 @@ _LEARNT: WeakKeyDictionary[Any, tuple[ReferenceType[Any], Success]] = WeakKeyDic
 
 
 def weighting_of(table: Any) -> RowWeighting:
-    """How the rows of a `ReferenceTable`, or of a `StoredTable`, stand for its prior."""
+    """How the rows of a `ReferenceTable`, or of a `StoredTable`, represent its prior."""
     failures, ratio = getattr(table, "failures", None), table.prior_ratio
     if failures is None or not len(failures):
         return RowWeighting(ratio, None)

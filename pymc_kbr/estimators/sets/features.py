@@ -1,4 +1,4 @@
-"""Columns that stand for a data set, so that every estimator works on data of any size."""
+"""Columns that summarise a data set, so that every estimator works on data of any size."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class SetFeatures(BaseEstimator):
     quantiles : int
         Quantiles along each direction; zero for none. They stand as the median, the logarithm of half the
         distance of the quartiles, and the quantiles in these units, less the median, by the inverse
-        hyperbolic sine: where a data set lies, how wide it is and its shape are told apart.
+        hyperbolic sine: where a data set lies, how wide it is and its shape are separated.
     directions : int
         Onto which rows are projected: their own columns first, then differences and sums at random.
     estimates : bool
-        Whether regression estimates of the parameters, by kernels on the features, stand for these: one
+        Whether regression estimates of the parameters, by kernels on the features, replace these: one
         column a parameter. Where parameters are not known to `fit`, or it is false, all features do.
     random_seed : int
         Of frequencies and directions.
@@ -75,7 +75,7 @@ class SetFeatures(BaseEstimator):
     are sliced Wasserstein distances [3]_, in units of each data set's own. A Gaussian kernel on the features
     is thus a kernel between data sets; `EmbeddingKernel` and `SlicedWassersteinKernel` are those of the
     published distances. Estimates are those of `PosteriorMean`. Where the number of rows varies its logarithm
-    is a column, too: it says how much a data set tells, which no estimate does.
+    is a column, too: it says how informative a data set is, which no estimate does.
 
     References
     ----------

@@ -78,10 +78,6 @@ class Descent:
     device: str | None
 
 
-LOOKS = 20
-"""How often the loss on the rows that are held out is looked at."""
-
-
 def descend(
     network: Any, points: np.ndarray, phi: np.ndarray, held: np.ndarray, how: Descent, seed: int
 ) -> tuple[Any, list[tuple[int, float, float]]]:
@@ -102,7 +98,15 @@ def descend(
 
 
 def _steps(
-    made: Any, x: Any, target: Any, own: Any, out: Any, how: Descent
+    made: Any,
+    x: Any,
+    target: Any,
+    own: Any,
+    out: Any,
+    how: Descent,
+    *,
+    # How often the loss on held-out rows is computed.
+    looks: int = 20,
 ) -> list[tuple[int, float, float]]:
     torch = torch_of()
     parameters = [p for p in made.parameters() if p.requires_grad]
@@ -123,7 +127,7 @@ def _steps(
         loss.backward()
         adam.step()
         falling.step()
-        if step % max(1, how.steps // LOOKS) == 0 or step == how.steps:
+        if step % max(1, how.steps // looks) == 0 or step == how.steps:
             apart = held_out_loss(made, x, target, own, out, how) if len(out) else float(loss.detach())
             lines.append((step, float(loss.detach()), apart))
             if apart < best and len(out):

@@ -144,10 +144,6 @@ class LinearPosteriorMean(Estimates):
 # --- estimates from curves and a joint kernel ---
 
 
-OF_CURVES = 0.25
-"""Variance of all curves together, where the kernel's features have one."""
-
-
 @dataclass(frozen=True, eq=False)
 class JointPosteriorMean(Estimates):
     """One statistic a parameter: its estimate by curves of each statistic, and by all of them jointly.
@@ -240,9 +236,14 @@ class Features:
         return np.hstack([linear, self.of_kernel(components)])
 
 
-def _weighted(curves: np.ndarray) -> np.ndarray:
+def _weighted(
+    curves: np.ndarray,
+    *,
+    # Variance of all curves together, where the kernel's features have one.
+    curve_share: float = 0.25,
+) -> np.ndarray:
     """Centred curves with the variance that they have together."""
-    return curves * np.sqrt(OF_CURVES / curves.shape[1])
+    return curves * np.sqrt(curve_share / curves.shape[1])
 
 
 def _directions(
@@ -299,13 +300,6 @@ def _factor(components: np.ndarray, bandwidth: float, rank: int) -> LowRankGram:
 # --- estimates from curves of each statistic ---
 
 
-QUANTILES = 199
-"""Of each statistic, between which its normal scores are interpolated."""
-
-DEGREE = 3
-"""Of the polynomials of normal scores."""
-
-
 @dataclass(frozen=True, eq=False)
 class Curves:
     """Each statistic in its deviations, and Hermite polynomials of its normal scores."""
@@ -317,10 +311,16 @@ class Curves:
     scores: np.ndarray
 
     @classmethod
-    def fit(cls, statistics: np.ndarray) -> Curves:
+    def fit(
+        cls,
+        statistics: np.ndarray,
+        *,
+        # Quantiles of each statistic between which its normal scores are interpolated.
+        knots: int = 199,
+    ) -> Curves:
         """Of a table's statistics (n, d)."""
         standardise = Scaler.fit(statistics)
-        levels = (np.arange(QUANTILES) + 0.5) / QUANTILES
+        levels = (np.arange(knots) + 0.5) / knots
         return cls(standardise, np.quantile(statistics[:, standardise.kept], levels, axis=0), ndtri(levels))
 
     def normal_scores(self, statistics: np.ndarray) -> np.ndarray:
@@ -329,11 +329,17 @@ class Curves:
         columns = zip(kept.T, self.quantiles.T, strict=True)
         return np.column_stack([np.interp(x, of_x, self.scores) for x, of_x in columns])
 
-    def transform(self, statistics: np.ndarray) -> np.ndarray:
+    def transform(
+        self,
+        statistics: np.ndarray,
+        *,
+        # Degree of the polynomials of normal scores.
+        hermite_degree: int = 3,
+    ) -> np.ndarray:
         """Rows of statistics (k, d), and polynomials of their normal scores: (k, q (1 + degree))."""
         z = self.normal_scores(statistics)
         polynomials, before = [z], np.ones_like(z)
-        for degree in range(1, DEGREE):  # He_{k + 1}(z) = z He_k(z) - k He_{k - 1}(z)
+        for degree in range(1, hermite_degree):  # He_{k + 1}(z) = z He_k(z) - k He_{k - 1}(z)
             polynomials.append(z * polynomials[-1] - degree * before)
             before = polynomials[-2]
         return np.hstack([self.standardise.transform(statistics), *polynomials])

@@ -1,4 +1,4 @@
-"""Statistics stretched along the directions that tell about the parameters."""
+"""Statistics stretched along the directions that inform about the parameters."""
 
 from __future__ import annotations
 
@@ -77,20 +77,20 @@ ROWS_FOR_GRADIENTS, PARAMETER_FEATURES = 2000, 50
 
 @dataclass(frozen=True, eq=False)
 class Relevance(ByColumns):
-    """Scaled statistics times a matrix that shortens directions which say little.
+    """Scaled statistics times a matrix that shortens uninformative directions.
 
     Parameters
     ----------
     scaler : Scaler
     matrix : ndarray of shape (kept statistics, kept statistics)
-        Symmetric, with eigenvalues between `SHORTEST_DIRECTION` and one.
+        Symmetric, with eigenvalues between `shortest_direction` and one.
 
     Notes
     -----
     Gradient-based kernel dimension reduction [1]_: with f(x) the conditional mean embedding of the
     parameters, M = mean_i grad f(x_i) grad f(x_i)' is large along directions in which the posterior
     changes, and distances are measured as (x - y)' M (x - y), but no direction is shortened to less than a
-    tenth: what little it says is still found among many rows. Gradients are taken anew in the metric found
+    tenth: what little it says is still found among many rows. Gradients are taken again in the metric found
     so far, since with many useless statistics the first kernel must be wide. The embedding, not the mean
     alone, is regressed, so that a statistic which only changes the spread or the number of modes counts.
 
@@ -187,7 +187,7 @@ class LearntLengthscales(ByColumns):
     Notes
     -----
     Bayesian learning of kernel embeddings, on at most 1000 rows: see `learn_lengthscale`. The parameters are
-    not looked at, so that a statistic which says nothing of them is not told from one that does: "relevance"
+    not looked at, so that an uninformative statistic counts as an informative one does: "relevance"
     is for that.
     """
 

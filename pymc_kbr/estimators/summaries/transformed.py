@@ -20,9 +20,6 @@ from pymc_kbr.estimators.likelihood.conditional_mean import regress
 from pymc_kbr.estimators.likelihood.spread import Below, fit_spread, standardised
 from pymc_kbr.kernels import median_heuristic
 
-POINTS_A_CELL = 8
-"""Of an observation with discrete statistics, over which its density is averaged."""
-
 CELL_SEED = 20
 """Of the places within cells when curves are chosen: the same table has the same curves."""
 
@@ -38,7 +35,7 @@ class Transformed:
     constants : ndarray of shape (d,)
         Values of those that do not.
     cells : tuple of Cells or None, length q
-        Of those: where values stand for stretches of the line.
+        Of those: where values represent intervals.
     curves : tuple of Curve, length q
     scaler : Scaler
         Of the curves' values.
@@ -190,8 +187,11 @@ class Transformed:
         levels: tuple[Levels | None, ...] = (),
         own: Sequence[int] = (),
         grids: tuple[Grid | None, ...] = (),
+        *,
+        # Points in the cell of an observation with discrete statistics, over which the density is averaged.
+        points_a_cell: int = 8,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Points in the cells of observations (n, d), and the log volumes that density there stands for.
+        """Points in the cells of observations (n, d), and the log volumes of these cells.
 
         Parameters
         ----------
@@ -232,7 +232,7 @@ class Transformed:
                 x[:, j] = np.where(impossible, grid.cells.nearest(x[:, j]), x[:, j])
         ends = {j: grid.ends(x[:, j]) for j, grid in enumerate(celled) if grid is not None}
         # The same places for every observation, or likelihood ratios would hold their noise.
-        within = qmc.Sobol(q, seed=CELL_SEED).random(POINTS_A_CELL) if uneven else np.full((1, q), 0.5)
+        within = qmc.Sobol(q, seed=CELL_SEED).random(points_a_cell) if uneven else np.full((1, q), 0.5)
         spread = np.stack([spread_over(x, self.cells, u) for u in within], axis=1)
         for j, grid in enumerate(celled):
             if grid is not None:
@@ -444,7 +444,7 @@ def _density(
     # Ridge of the spread in these regressions.
     spread_ridge: float = 1e-2,
 ) -> float:
-    """Mean log density of a column under a normal law whose mean and spread are regressed."""
+    """Mean log density of a column under a normal distribution whose mean and spread are regressed."""
     y = curve.forward(column)
     # Densities of curves are compared in the statistic's own unit: each has its Jacobian.
     slope = float(np.mean(curve.log_slope(column)))
@@ -707,7 +707,7 @@ def rare(counts: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Where one statistic's values stand for stretches of the line."""
+    """The intervals that one statistic's values represent."""
 
     # Shapes: values, lower, upper (v,).
 

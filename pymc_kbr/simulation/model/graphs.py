@@ -104,7 +104,7 @@ def forward_batch(graph: ModelGraph) -> Program:
 
 
 def rows_given(outputs: Sequence[Variable], given: Sequence[Any], batched: bool) -> Program:
-    """Outputs, random ones drawn anew, from values of some shared variables: one row of each, or a batch."""
+    """Outputs, random ones drawn again, from values of some shared variables: one row of each, or a batch."""
     lead = (None,) if batched else ()
     # Lengths are fixed, so that a single column may be broadcast over others.
     values = [pt.tensor(dtype=v.dtype, shape=(*lead, *v.get_value().shape)) for v in given]

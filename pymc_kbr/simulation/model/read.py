@@ -399,7 +399,7 @@ OBSERVED_PART, UNOBSERVED_PART = "_observed", "_unobserved"
 
 
 def without_imputation(model: pm.Model) -> pm.Model:
-    """A model whose data have their gaps as NaN, and no variables that stand for them."""
+    """A model whose data have their gaps as NaN, and no variables in their place."""
     names = [rv.name.removesuffix(OBSERVED_PART) for rv in dict.fromkeys(model.observed_RVs)]
     parts = [name for name in names if {name, f"{name}{UNOBSERVED_PART}"} <= set(model.named_vars)]
     if not parts:

@@ -26,9 +26,6 @@ million millions of widths away there is no end. Quantiles of the draws that are
 is no end. Halvings of the step in which there is an end: to its last digits.
 """
 
-TRIALS = 2048
-"""Points between the draws at which the density is to be more than zero for bijections to say all."""
-
 
 def support_of_model(graph: ModelGraph, draws: np.ndarray, log_known: LogLikelihood | None = None) -> Support:
     """The support of a model's prior: from transforms, and where these do not say it from the density."""
@@ -229,8 +226,15 @@ def _ends(
     return np.where(open_, side * np.inf, inner)
 
 
-def _say_all(support: Support, draws: np.ndarray, holds: Holds) -> bool:
-    """Whether the density is more than zero wherever the bijections lead, as far as trials tell."""
+def _say_all(
+    support: Support,
+    draws: np.ndarray,
+    holds: Holds,
+    *,
+    # Points between the draws at which the density must be above zero.
+    trials: int = 2048,
+) -> bool:
+    """Whether the density is more than zero wherever the bijections lead, as far as trials show."""
     rng = np.random.default_rng(0)
     with np.errstate(all="ignore"):
         free = support.forward(draws)
@@ -238,9 +242,9 @@ def _say_all(support: Support, draws: np.ndarray, holds: Holds) -> bool:
     if len(free) < 2:
         return False
     # Each column by itself, between any two draws and somewhat beyond.
-    one, other = (np.column_stack([rng.choice(column, TRIALS) for column in free.T]) for _ in range(2))
+    one, other = (np.column_stack([rng.choice(column, trials) for column in free.T]) for _ in range(2))
     share = rng.uniform(-0.5, 1.5, size=one.shape)
     mixed = one + share * (other - one)
     fixed = ~support.smooth()
-    mixed[:, fixed] = free[rng.integers(len(free), size=TRIALS)][:, fixed]
+    mixed[:, fixed] = free[rng.integers(len(free), size=trials)][:, fixed]
     return bool(np.all(holds(support.backward(mixed))))

@@ -17,9 +17,6 @@ from pymc_kbr.tables.reference_table import ReferenceTable
 if TYPE_CHECKING:
     import pymc as pm
 
-DRAWS_OF_PRIOR = 5000
-"""Draws of a model's prior, for the share of it outside the table's support and for density ratios."""
-
 
 @dataclass(frozen=True, eq=False)
 class NewPrior:
@@ -38,6 +35,9 @@ class NewPrior:
         table: ReferenceTable,
         model: pm.Model | None,
         rng: np.random.Generator,
+        *,
+        # Draws of a model's prior, for its share outside the table's support and for density ratios.
+        prior_draws: int = 5000,
     ) -> NewPrior:
         """Read a new prior."""
         # Shapes: prior (l, p).
@@ -50,7 +50,7 @@ class NewPrior:
                     f"the prior's model has the potentials {[p.name for p in prior.potentials]}; write them "
                     "as priors"
                 )
-            new = model_prior(prior, table.parameter_columns, DRAWS_OF_PRIOR, rng)
+            new = model_prior(prior, table.parameter_columns, prior_draws, rng)
             draws, support = new.draws, new.support
             _refuse_points(draws, table)
         else:

@@ -421,10 +421,6 @@ def _warn_of_killed(work: Work) -> None:
 # --- our own worker processes ---
 
 
-ATTEMPTS = 2
-"""Processes that a simulation must end, alone, until it counts as failed: one may die of something else."""
-
-
 @contextmanager
 def processes(count: int, started: Executor | None = None) -> Iterator[Executor]:
     """Workers that end with the block, at once: also where it ends with an error or an interrupt."""
@@ -442,7 +438,7 @@ def _pool(count: int) -> Any:
 
 
 class Isolated:
-    """Work that is sent to a process one at a time; started anew when that has died."""
+    """Work that is sent to a process one at a time; a new one is started when that has died."""
 
     def __init__(self, simulator: RowSimulator, count: int = 1) -> None:
         self._simulator, self._count = simulator, count
@@ -480,10 +476,18 @@ class Isolated:
                 break
         return self._simulator.chunk(start, outcomes)
 
-    def _call(self, task: Callable[..., Any], row: int, values: np.ndarray, attempts: int = 0) -> Any:
-        """What a task returns, or what ended its process in all attempts; `ATTEMPTS` where none are given."""
+    def _call(
+        self,
+        task: Callable[..., Any],
+        row: int,
+        values: np.ndarray,
+        # Processes that a simulation must end, alone, until it counts as failed: one may die of another
+        # cause.
+        attempts: int = 2,
+    ) -> Any:
+        """What a task returns, or what ended its process in all attempts."""
         message = ""
-        for _ in range(attempts or ATTEMPTS):
+        for _ in range(attempts):
             self._start()
             began = time.perf_counter()
             try:

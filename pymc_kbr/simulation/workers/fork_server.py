@@ -30,9 +30,6 @@ from pymc_kbr.simulation.workers.row_simulator import end_process_when_stuck
 CAN_FORK = sys.platform == "linux"
 """Elsewhere libraries of the system itself do not work on in a fork."""
 
-IDLE = 300.0
-"""Seconds that a fork server lives on without a worker."""
-
 PATIENCE = (0.1, 0.5, 2.0, 5.0)
 """Seconds after which a fork that the system has refused is asked for again."""
 
@@ -42,7 +39,7 @@ class WorkerDied(BrokenExecutor):
 
 
 class ForkRefused(RuntimeError):
-    """The system has no room for another process; no simulation is to blame."""
+    """The system allows no other process; no simulation is to blame."""
 
 
 class Worker:
@@ -93,7 +90,11 @@ def _name(code: int) -> str:
 class ForkServer:
     """The process that forks, as its caller sees it; it ends with the caller."""
 
-    def __init__(self, idle: float = IDLE) -> None:
+    def __init__(
+        self,
+        # Seconds that a fork server lives without a worker.
+        idle: float = 300.0,
+    ) -> None:
         self.caller = os.getpid()
         self._lock = threading.Lock()
         # By packets, each of which is one request or one answer.
@@ -146,7 +147,7 @@ class ForkServer:
         return int(ANSWER.unpack(answer)[0])
 
     def end(self) -> None:
-        """End the process; in a fork of the caller, only what is held here."""
+        """End the process; in a fork of the caller, only release what this object has."""
         self._socket.close()
         if os.getpid() == self.caller:
             self._process.kill()

@@ -69,7 +69,7 @@ def pair():
     )
 
 
-def test_probabilities_are_those_of_a_logistic_law(binary):
+def test_probabilities_are_those_of_a_logistic_distribution(binary):
     found = probabilities(binary, GRID, [0.0, 1.0])
     np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-12)
     # A logit's two coefficients have standard errors of about 0.055 each with 2,000 rows.
@@ -125,7 +125,7 @@ def test_only_seen_values_are_drawn_as_often_as_their_probabilities_say(with_gap
     assert np.all(np.abs(counts / len(theta) - expected) < 4.5 * error)
 
 
-def test_a_time_whose_law_depends_on_a_choice(pair):
+def test_a_time_whose_distribution_depends_on_a_choice(pair):
     theta, x = choice_and_time(1000, np.random.default_rng(4))
     lost = log_density_of_choice_and_time(theta, x) - [
         pair.log_likelihood(t[None], row)[0] for t, row in zip(theta, x, strict=True)
@@ -164,7 +164,7 @@ def test_beside_counts_of_many_values_probabilities_sum_to_one(rng):
     np.testing.assert_array_equal(learnt.log_likelihood(np.zeros((1, 1)), [0.5, 2.0]), -np.inf)
 
 
-def test_a_sparing_fit(binary):
+def test_a_cheap_fit(binary):
     theta, x = choice_and_time(600, np.random.default_rng(5))
     few = pk.KernelLikelihood().for_scores().fit(theta, x, random_seed=1)
     assert isinstance(few.form_.conditionals[0], Categorical)
@@ -241,7 +241,7 @@ def test_levels_by_a_loop():
     np.testing.assert_array_equal(seen, [True, True, False, True, False])
 
 
-def test_density_distribution_and_draws_are_of_one_law(rng):
+def test_density_distribution_and_draws_are_of_one_distribution(rng):
     inputs = Inputs(rng.normal(size=(500, 1)), rng.normal(size=(500, 1)))
     numbers = rng.binomial(2, expit(inputs.theta[:, 0] + inputs.past[:, 0]))
     y = THREE.spread(numbers, rng.random(500))
@@ -336,7 +336,7 @@ def test_a_past_that_does_not_vary_in_some_rows(rng):
         ([0, 1e-3], [980, 20], {2e-3: 1e-3}),
     ],
 )
-def test_a_rare_value_stands_for_those_one_step_away(values, counts, stands):
+def test_a_rare_value_represents_those_one_step_away(values, counts, stands):
     values = np.array(values, dtype=float)
     levels = Levels(values, *np.arange(2 * len(values), dtype=float).reshape(-1, 2).T, rare(np.array(counts)))
     asked = [*stands, *values, 1.5, 2.5, 5.0, 9.0, -999.0, 512.3456, 1_000_000.5, 1e12, 1e80]
@@ -344,7 +344,7 @@ def test_a_rare_value_stands_for_those_one_step_away(values, counts, stands):
     assert dict(zip(np.array(asked)[missed], levels.values[numbers[missed]], strict=True)) == stands
 
 
-def test_a_table_misses_the_next_value_of_a_poisson_law_that_is_rare():
+def test_a_table_misses_the_next_value_of_a_poisson_distribution_that_is_rare():
     n, tables = 500, 4000
     rng = np.random.default_rng(1)
     for mean in (0.05, 0.3):
@@ -363,7 +363,7 @@ def test_a_count_beyond_the_table_is_read_as_its_rarest(rng):
     count = (rng.random((1000, 1)) < 0.02 * np.exp(0.5 * theta)).astype(float)
     x = np.hstack([theta + rng.normal(size=(1000, 1)), count])
     learnt = pk.KernelLikelihood(particles=500).fit(theta, x, random_seed=1)
-    words = "value 2 of the statistic in column 1.*likelihood is that of 1"
+    words = "value 2 of the statistic in column 1.*likelihood is that of the neighbouring value 1"
     with pytest.warns(pk.PosteriorWarning, match=words):
         beyond = learnt.condition([0.3, 2.0])
     np.testing.assert_array_equal(beyond.atoms, learnt.condition([0.3, 1.0]).atoms)

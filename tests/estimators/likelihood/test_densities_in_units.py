@@ -117,7 +117,7 @@ def test_evidence_of_weighted_rows_is_their_mean_likelihood_whatever_the_weights
 
 
 @pytest.mark.parametrize("fresh", [True, False])
-def test_moves_in_several_dimensions_keep_the_students_law_and_its_tails(fresh, rng):
+def test_moves_in_several_dimensions_keep_the_students_distribution_and_its_tails(fresh, rng):
     """Squared distances over q are F distributed with q and FREEDOM degrees of freedom, before and after."""
     n, q = 4000, 6
     root = np.tril(rng.normal(size=(q, q))) + 2 * np.eye(q)

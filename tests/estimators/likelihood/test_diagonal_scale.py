@@ -10,10 +10,15 @@ import pymc_kbr as pk
 from pymc_kbr.estimators.likelihood import diagonal_scale as common_whitening
 from pymc_kbr.estimators.likelihood import pooled_law
 from pymc_kbr.estimators.likelihood.choice import forms_of
-from pymc_kbr.estimators.likelihood.conditional_mean import MeanSearch, mean_basis, regress, regress_alike
+from pymc_kbr.estimators.likelihood.conditional_mean import (
+    MeanSearch,
+    mean_basis,
+    regress,
+    regress_with_common_weights,
+)
 from pymc_kbr.estimators.likelihood.conditional_mixture import ConditionalMixture
 from pymc_kbr.estimators.likelihood.diagonal_scale import fit_diagonal_scale, fit_whitened, without_columns
-from pymc_kbr.estimators.likelihood.pooled_law import fit_law, size_of
+from pymc_kbr.estimators.likelihood.pooled_law import fit_distribution, size_of
 from pymc_kbr.estimators.likelihood.spread import spread_basis
 
 TIMES = np.linspace(0, 3, 30)
@@ -113,12 +118,12 @@ def test_statistics_are_mixed_where_their_noise_is_correlated(of_law):
         assert without_columns(form, np.array([0, 1])) is None
 
 
-def test_law_of_residuals_is_as_heavy_as_theirs(of_law):
+def test_distribution_of_residuals_is_as_heavy_as_theirs(of_law):
     law, form = of_law
     assert (size_of(form.law) > 1) is (law in (heavy, skewed))
 
 
-def test_law_of_residuals_moves_only_where_it_does(of_law):
+def test_distribution_of_residuals_moves_only_where_it_does(of_law):
     law, form = of_law
     assert isinstance(form.law, ConditionalMixture) is (law is skewed)
     if law is skewed:
@@ -131,14 +136,14 @@ def test_law_of_residuals_moves_only_where_it_does(of_law):
         assert skew(z[300:].ravel()) > 1.6
 
 
-def test_a_law_moves_with_the_mean_of_each_element():
+def test_a_distribution_moves_with_the_mean_of_each_element():
     """Of Bernoulli noise about a mean m, which is skewed to either side as m is below or above a half."""
     rng = np.random.default_rng(17)
     theta, means = rng.normal(size=(900, 1)), rng.uniform(0.1, 0.9, size=(900, 20))
     z = (rng.random(means.shape) < means) - means + 0.1 * rng.normal(size=means.shape)
     z /= np.sqrt(means * (1 - means) + 0.01)
     levels = means, np.zeros_like(means)
-    law = fit_law(z, theta, levels, np.arange(900) % 5 == 0, 1, rng)
+    law = fit_distribution(z, theta, levels, np.arange(900) % 5 == 0, 1, rng)
     assert isinstance(law, ConditionalMixture)
     assert not law.features.by_theta.any()
     assert law.features.by_past[0].any()
@@ -222,7 +227,7 @@ def test_residuals_of_a_weighted_regression_leave_the_row_out():
     features, points = rng.normal(size=(40, 5)), rng.normal(size=(40, 2))
     features /= np.sqrt(np.mean(features**2, axis=0))
     penalties, weights = np.arange(5.0), rng.uniform(0.2, 3, 40)
-    found = regress_alike(features, penalties, points, weights, slice(4, 5))
+    found = regress_with_common_weights(features, penalties, points, weights, slice(4, 5))
     ridge = found.ridges[0]
     unit = weights / weights.mean()
     root = np.sqrt(unit)[:, None] * features
@@ -244,7 +249,7 @@ def test_rows_with_little_noise_count_for_more():
     points = truth + noise * rng.normal(size=(400, 1))
     basis, features = mean_basis(theta, points, 50, rng)
     plain = regress(features, basis.penalties, points)
-    weighted = regress_alike(features, basis.penalties, points, noise[:, 0] ** -2)
+    weighted = regress_with_common_weights(features, basis.penalties, points, noise[:, 0] ** -2)
     error = [np.mean((features @ one.coefficients - truth) ** 2) for one in (plain, weighted)]
     assert error[1] < 0.1 * error[0]
 
@@ -290,6 +295,6 @@ def test_a_fit_to_all_rows_takes_the_frame_of_the_one_that_was_compared(law, mon
         assert bool(np.any(np.tril(whole.whiten, -1))) == bool(np.any(np.tril(compared.whiten, -1)))
 
 
-def test_which_forms_are_tried_goes_by_the_number_of_statistics():
+def test_the_number_of_statistics_decides_which_forms_are_tried():
     assert forms_of(24) == ["location_scale", "autoregressive"]
     assert forms_of(25) == ["diagonal_scale", "autoregressive"]

@@ -165,7 +165,7 @@ def test_transforms_are_uniform_and_independent(in_order):
     assert kstest(form.transforms(described, copies)[:, 0], "uniform").pvalue < 1e-6
 
 
-def test_held_out_rows_are_nearly_as_dense_as_under_the_law(of_law):
+def test_held_out_rows_are_nearly_as_dense_as_under_the_distribution(of_law):
     name, form = of_law
     theta, x = rows(name, 1500, 5)
     found = form.log_density(form.describe(theta), x[:, None])[:, 0]
@@ -176,7 +176,7 @@ def test_held_out_rows_are_nearly_as_dense_as_under_the_law(of_law):
     assert np.median(lost) > -0.1  # nothing is denser on average than the truth
 
 
-def test_posterior_weights_are_nearly_those_of_the_law(of_law):
+def test_posterior_weights_are_nearly_those_of_the_distribution(of_law):
     """Deviation of the log ratio of learned and exact likelihood, where the exact one is not negligible."""
     name, form = of_law
     theta, x = rows(name, 1500, 6)
@@ -189,7 +189,7 @@ def test_posterior_weights_are_nearly_those_of_the_law(of_law):
     assert np.median(apart) < 0.5
 
 
-def test_units_are_those_of_the_law(of_law):
+def test_units_are_those_of_the_distribution(of_law):
     name, form = of_law
     assert form.units.bent is (name == "cauchy")
     assert form.units.logarithm is (name == "gamma")
@@ -363,7 +363,7 @@ def test_observations_that_no_row_is_like_are_refused():
 
 
 @pytest.mark.parametrize("kind", ["trend", "series", "quantiles", "one law", "one law, sorted"])
-def test_columns_that_are_not_of_one_law_are_warned_of(kind):
+def test_columns_that_are_not_of_one_distribution_are_warned_of(kind):
     rng = np.random.default_rng(22)
     theta, noise = rng.normal(size=(400, 1)), rng.normal(size=(400, 9))
     series = np.cumsum(noise, axis=1)
@@ -472,7 +472,7 @@ def test_a_sorted_observation_with_gaps_has_the_posterior_of_what_is_left():
     assert rest.std() > whole.std() * 0.97
 
 
-def test_fewer_rows_than_choose_the_law_are_enough():
+def test_fewer_rows_than_choose_the_distribution_are_enough():
     theta, x = rows("gamma", 120, 17)
     form = fit_exchangeable(theta, x, np.random.default_rng(1))
     assert np.isfinite(form.log_density(form.describe(theta), x[:, None])).all()

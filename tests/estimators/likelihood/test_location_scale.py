@@ -212,7 +212,7 @@ def test_a_smaller_ridge_must_gain_more_than_its_standard_error(rows, factor, ta
 
 
 @pytest.mark.statistical
-def test_density_and_draws_of_a_near_singular_law():
+def test_density_and_draws_of_a_near_singular_distribution():
     # Differences of statistics are known a hundred times better than themselves, at scales that move.
     rng = np.random.default_rng(9)
     n, e = 4000, 3
@@ -235,7 +235,7 @@ def test_density_and_draws_of_a_near_singular_law():
 
 
 @pytest.mark.statistical
-def test_density_is_that_of_the_fitted_law():
+def test_density_is_that_of_the_fitted_distribution():
     """The density integrates what `draw` draws: means and covariances at one parameter."""
     rng = np.random.default_rng(10)
     theta = rng.normal(size=(1500, 2))

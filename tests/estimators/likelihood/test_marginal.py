@@ -132,7 +132,7 @@ def test_a_series_ends_sooner(rows):
     assert fitted.marginal(np.array([0, 1, 2, 4])) is None
 
 
-def test_others_are_fitted_anew(autoregressive, rows):
+def test_others_are_fitted_again(autoregressive, rows):
     assert autoregressive.marginal(np.array([1, 2])) is None
     of_summaries = pk.KernelLikelihood("location_scale", particles=100, scale="posterior_mean")
     assert of_summaries.fit(rows[0][:300], rows[1][:300]).marginal(np.array([0, 1])) is None

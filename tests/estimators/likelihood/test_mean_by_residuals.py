@@ -9,7 +9,11 @@ from scipy.optimize import approx_fprime
 from pymc_kbr.estimators.likelihood import location_scale as mean_by_residuals
 from pymc_kbr.estimators.likelihood.basis import Landmarks, make_basis
 from pymc_kbr.estimators.likelihood.conditional_mean import BasisRegression, regress
-from pymc_kbr.estimators.likelihood.location_scale import Law, fit_location_scale, regress_by_law
+from pymc_kbr.estimators.likelihood.location_scale import (
+    ResidualDensity,
+    fit_location_scale,
+    regress_by_residuals,
+)
 from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture
 
 NARROW, WIDE = 0.02, 0.5
@@ -23,7 +27,7 @@ def mixture_of(rng: np.random.Generator, parts: int = 3, e: int = 2) -> NormalMi
 
 def test_slopes_are_those_of_the_log_density() -> None:
     rng = np.random.default_rng(1)
-    law = Law(rng.normal(size=(5, 2, 2)) + 2 * np.eye(2), mixture_of(rng))
+    law = ResidualDensity(rng.normal(size=(5, 2, 2)) + 2 * np.eye(2), mixture_of(rng))
     residuals = rng.normal(size=(5, 2))
     values, slopes = law.slopes(residuals)
     np.testing.assert_allclose(values, law.log_density(residuals), rtol=1e-12)
@@ -50,9 +54,11 @@ def by_law(noise: str) -> tuple[np.ndarray, BasisRegression, BasisRegression | N
     scales = np.array([NARROW, WIDE]) if noise == "peaked" else np.array([WIDE])
     shares = np.array([0.7, 0.3]) if noise == "peaked" else np.ones(1)
     mixture = NormalMixture(shares, np.zeros((len(scales), 1)), 1 / scales[:, None, None])
-    law = Law(np.ones((len(theta), 1, 1)), mixture)
+    law = ResidualDensity(np.ones((len(theta), 1, 1)), mixture)
     held_out = np.arange(len(theta)) % 5 == 0
-    found = regress_by_law(features, basis.penalties, points, least, law, held_out, np.random.default_rng(3))
+    found = regress_by_residuals(
+        features, basis.penalties, points, least, law, held_out, np.random.default_rng(3)
+    )
     return features, least, found, mean, points
 
 
@@ -67,7 +73,7 @@ def test_a_narrow_peak_with_wide_tails_tells_more_of_the_mean() -> None:
     assert np.sqrt(np.mean(found.residuals**2)) > size * (1 - 3 / np.sqrt(2 * len(points)))
 
 
-def test_under_a_normal_law_least_squares_stay() -> None:
+def test_under_a_normal_distribution_least_squares_stay() -> None:
     assert by_law("normal")[2] is None
 
 
@@ -94,12 +100,12 @@ def test_all_rows_decide_unless_held_out_rows_lose_for_sure(
         rougher = 0.1 if shrink < 1 and others is held_out else 0.0
         return (gain - rougher + noise[others])[:, None]
 
-    law = Law(np.ones((n, 1, 1)), NormalMixture(np.ones(1), np.zeros((1, 1)), np.ones((1, 1, 1))))
-    monkeypatch.setattr(Law, "log_density", lambda self, residuals: residuals[:, 0])
+    law = ResidualDensity(np.ones((n, 1, 1)), NormalMixture(np.ones(1), np.zeros((1, 1)), np.ones((1, 1, 1))))
+    monkeypatch.setattr(ResidualDensity, "log_density", lambda self, residuals: residuals[:, 0])
     monkeypatch.setattr(mean_by_residuals._PenalisedRegression, "left_out", left_out)
     before = BasisRegression(np.ones((1, 1)), np.zeros((n, 1)), np.ones(1))
     given = features, np.zeros(1), points, before, law, held_out, np.random.default_rng(0)
-    found = mean_by_residuals.regress_by_law(*given)
+    found = mean_by_residuals.regress_by_residuals(*given)
     assert (found is not None) == taken
     assert sum(rows is held_out for rows in calls) == 2  # a smaller ridge is worse, and ends it
     folds = [rows for rows in calls if rows is not held_out]

@@ -115,7 +115,7 @@ def test_columns_have_numbers_where_they_have_no_names():
     np.testing.assert_array_equal(by_name.log_likelihood(*at), by_number.log_likelihood(*at))
 
 
-def test_a_law_that_no_parameter_moves():
+def test_a_distribution_that_no_parameter_moves():
     """All that there is to learn then is one distribution."""
     mean = RNG.normal(size=500)
     x = mean + RNG.standard_t(5, size=500)

@@ -1,4 +1,4 @@
-"""What is told instead of being taken in silence: wide parameters, collinear statistics, single outliers."""
+"""What is warned of: wide parameters, collinear statistics, single outliers."""
 
 import warnings
 
@@ -28,7 +28,7 @@ def adjusted(adjustment="kernel_ridge"):
     return Adjusted(Rejection(0.3, kernel="epanechnikov", scale="transformed"), adjustment)
 
 
-def test_a_wide_positive_parameter_is_told_of_unless_it_has_its_bound(rng):
+def test_a_wide_positive_parameter_is_warned_of_unless_it_has_its_bound(rng):
     rate, x = a_wide_table(rng)
     with pytest.warns(UserWarning, match=r"in column 0 is positive in all rows.*lower bound"):
         adjusted("local_linear").fit(rate, x)
@@ -45,13 +45,13 @@ def test_a_wide_positive_parameter_is_told_of_unless_it_has_its_bound(rng):
         lambda rate: rate ** (1 / 3),  # of deviation one
     ],
 )
-def test_parameters_that_are_not_wide_and_positive_are_not_told_of(change, rng):
+def test_parameters_that_are_not_wide_and_positive_are_not_warned_of(change, rng):
     rate, x = a_wide_table(rng)
     adjusted("local_linear").fit(change(rate), x)
     Adjusted(Rejection(0.3), "none").fit(rate, x)  # nothing is moved
 
 
-def test_only_the_column_that_is_wide_and_unbounded_is_told_of(rng):
+def test_only_the_column_that_is_wide_and_unbounded_is_warned_of(rng):
     rate, x = a_wide_table(rng)
     both = np.hstack([rate, rate])
     for support, named in (
@@ -65,7 +65,7 @@ def test_only_the_column_that_is_wide_and_unbounded_is_told_of(rng):
         assert [str(one.message).split("column ")[1][0] for one in told] == named
 
 
-def test_a_regression_far_from_all_rows_is_told_of_and_its_spread_stays_that_of_some_row(rng):
+def test_a_regression_far_from_all_rows_is_warned_of_and_its_spread_stays_that_of_some_row(rng):
     """Forty statistics that are sums of four up to rounding, and an observation that is none."""
     theta = rng.normal(size=(300, 2))
     four = theta @ rng.normal(size=(2, 4)) + 0.3 * rng.normal(size=(300, 4))
@@ -109,7 +109,7 @@ def test_one_outlier_that_is_not_looked_at_does_not_make_all_others_one_point(rn
     np.testing.assert_allclose(found.mean(), expected.mean(), atol=0.15)
 
 
-def test_curves_that_leave_a_deviation_to_one_row_are_told_of(rng):
+def test_curves_that_leave_a_deviation_to_one_row_are_warned_of(rng):
     x = rng.normal(size=(200, 2))
     x[3, 1] = 1e12
     kept = np.array([True, False, True])
@@ -120,7 +120,7 @@ def test_curves_that_leave_a_deviation_to_one_row_are_told_of(rng):
         warn_of_outliers(table)
 
 
-def test_copies_of_rows_are_counted_and_told_of(rng):
+def test_copies_of_rows_are_counted_and_warned_of(rng):
     theta = rng.normal(size=(60, 2))
     x = theta + rng.normal(size=theta.shape)
     twice = np.r_[np.arange(60), [3, 3, 8]]
@@ -137,7 +137,7 @@ def test_copies_of_rows_are_counted_and_told_of(rng):
 
 
 @pytest.mark.parametrize("positive", [False, True])
-def test_a_parameter_that_went_wrong_in_a_row_is_told_of_and_heavy_tails_are_not(positive, rng):
+def test_a_parameter_that_went_wrong_in_a_row_is_warned_of_and_heavy_tails_are_not(positive, rng):
     theta = rng.standard_cauchy((1000, 2))
     theta = np.abs(theta) if positive else theta
     x = theta + rng.normal(size=theta.shape)

@@ -1,4 +1,4 @@
-"""What is refused at the door, in which words; and what is taken there in many forms."""
+"""What arguments are refused, in which words, and what is taken in many forms."""
 
 import itertools
 import warnings

@@ -30,7 +30,7 @@ def test_a_state_that_is_only_the_same_among_pairs_is_taken():
 
 @pytest.mark.parametrize("scale", [True, False])
 @pytest.mark.parametrize(("beyond", "told"), [(-0.5, False), (11.0, True), (1e12, True)])
-def test_observations_far_beyond_those_of_the_training_are_told_of(beyond, told, scale):
+def test_observations_far_beyond_those_of_the_training_are_warned_of(beyond, told, scale):
     kbf = fixed(scale=scale).fit(Z, 5 * X)
     far = np.vstack([5 * X[:4], [np.nan, np.nan]])
     far[2, 1] = 5 * X[:, 1].max() + beyond * (5 * X[:, 1]).std()
