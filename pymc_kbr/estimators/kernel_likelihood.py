@@ -1058,7 +1058,7 @@ MOST_PARTICLES_IN_PART, MOST_IN_PART_OF_CONDITIONALS = 500, 2000
 evaluated after another, steps are smaller.
 """
 
-STARTED_TOGETHER = 10
+STARTED_TOGETHER = 50
 """Observations that are evaluated together at the rows of the start: what depends on a row alone is computed
 once for these.
 """
