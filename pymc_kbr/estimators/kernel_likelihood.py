@@ -65,7 +65,7 @@ from pymc_kbr.estimators.likelihood.location_scale import LocationScale
 from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
 from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density, start_rows
 from pymc_kbr.estimators.likelihood.structure import Declared, Structure, column_of
-from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation, tempered
+from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation, log_integral, tempered
 from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Dependent, Summary, Transformed
 from pymc_kbr.estimators.summaries.transformed import Cells
@@ -798,7 +798,8 @@ class KernelLikelihood(LearnedDensity):
         self._rows, self._log_weights, self._log_mass = start_rows(self.table_)
         self._seed = int(rng.integers(2**63))  # conditioning again draws the same
         self.prior_estimated_ = float(self._given_log_prior is None)
-        self.__dict__.pop("log_prior_", None)  # that of the fit before
+        for of_the_fit_before in ("log_prior_", "_log_integral"):
+            self.__dict__.pop(of_the_fit_before, None)
         if self._given_log_prior is not None:
             self.log_prior_ = self._given_log_prior
         self._described = self._of_posteriors.describe(self._rows)
@@ -1017,8 +1018,10 @@ class KernelLikelihood(LearnedDensity):
             weighted = weighted_rows(evaluation, start, prepared)
             drawn, smoothing = [(start.rows, weights, more) for weights, more in weighted], "local"
         else:
-            free = free_log_density(support, self._within(self.log_prior_))
-            made = drawn_posteriors(evaluation, start, prepared, support, free, self.particles)
+            free, integral = self._free_log_prior, self._log_integral
+            made = drawn_posteriors(
+                evaluation, start, prepared, support, lambda at: free(at) - integral, self.particles
+            )
             equal, smoothing = np.full(self.particles, 1 / self.particles), self.smoothing
             drawn = [(atoms, equal, more) for atoms, more in made]
         kernel, names = self.parameter_kernel_, self.names_.parameters
@@ -1027,6 +1030,17 @@ class KernelLikelihood(LearnedDensity):
             told = {**settings, **more, "share_beyond_rows": share_beyond(seen, atoms, weights)}
             found.append(Posterior.of(Atoms(atoms, kernel), weights, support, told, smoothing, names))
         return found
+
+    @property
+    def _free_log_prior(self) -> LogDensity:
+        return free_log_density(self.table_.support, self._within(self.log_prior_))
+
+    @cached_property
+    def _log_integral(self) -> float:
+        """That of the prior's density, over what the table's weighted rows are draws of."""
+        start, rng = self._beginning(), np.random.default_rng(self._seed)
+        rows = self.table_.support.forward(start.rows, rng)
+        return log_integral(self._free_log_prior, rows, rng, start_log_weights=start.log_weights)
 
     def _row_weights(self, x: Any) -> RowWeights:
         values = [weights for weights, _ in weighted_rows(self._evaluation, self._beginning(), x)]
