@@ -100,12 +100,10 @@ def choose_form(
     rng: np.random.Generator,
     levels: tuple[Levels | None, ...] = (),
     known: Known = NOTHING_KNOWN,
-    errors: float = 1.0,
 ) -> Choice:
-    """Fit forms to some rows, and take the first unless others are denser under a later one.
+    """Fit forms to some rows and take the one under which others are densest.
 
-    By one standard error, since its fit and posteriors take several times as long; by any amount where
-    held-out rows refute the first form and not the later one.
+    A form whose transforms of other rows are not uniform is taken only where none has uniform ones.
     """
     # Shapes: theta (n, q); points (n, e).
     n = len(theta)
@@ -125,10 +123,8 @@ def choose_form(
         compared = map_(fitted, names)
     found, logs = compared[0]
     for other, others in compared[1:]:
-        gain = others - logs
-        error = gain.std() / np.sqrt(count)
         holds, needed = other.pvalue >= NOT_UNIFORM, found.pvalue < NOT_UNIFORM
-        if (holds or needed) and gain.mean() > (0.0 if holds and needed else errors * error):
+        if (holds or needed) and others.mean() > logs.mean():
             found, logs = other, others
     return found._replace(densities={one.name: float(each.mean()) for one, each in compared})
 
