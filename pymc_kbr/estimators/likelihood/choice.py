@@ -15,6 +15,7 @@ from pymc_kbr.estimators.likelihood.autoregressive import (
     MOST_SPARINGLY,
     NOTHING_KNOWN,
     SPARING,
+    Autoregressive,
     Known,
     fit_autoregressive,
 )
@@ -139,7 +140,9 @@ def fit_chosen(
 ) -> Form:
     """The form that was chosen, fitted to all rows: theta (n, q) and points (n, e)."""
     if choice.name == "autoregressive":
-        return fit_autoregressive(theta, points, rng, levels=levels, known=known)
+        # What is no series to fewer rows is none to all: singles gain more by rows than what is shared.
+        series = isinstance(choice.form, Autoregressive) and choice.form.series is not None
+        return fit_autoregressive(theta, points, rng, levels=levels, known=known, series=series)
     fit: Any = FORMS[choice.name]
     if choice.name == "series":
         return fit(theta, points, rng)
