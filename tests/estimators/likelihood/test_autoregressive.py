@@ -1,9 +1,8 @@
 """The autoregressive form: its parts against their formulas, and the whole against known likelihoods."""
 
 import pickle
-from itertools import pairwise
-
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
