@@ -31,7 +31,7 @@ _HOMES = {
     "ModelChoice": "selection.model_choice.model_choice",
     "NadarayaWatson": "estimators",
     "Posterior": "posterior.posterior",
-    "PosteriorWarning": "posterior.doubt",
+    "PosteriorWarning": "posterior.posterior",
     "PredictiveCheck": "checking.predictive_check",
     "ReferenceTable": "tables.reference_table",
     "Rejection": "estimators",

@@ -67,8 +67,7 @@ from pymc_kbr.hypothesis_tests import (
     witness,
 )
 from pymc_kbr.posterior.arviz import to_arviz
-from pymc_kbr.posterior.doubt import PosteriorWarning
-from pymc_kbr.posterior.posterior import Posterior
+from pymc_kbr.posterior.posterior import Posterior, PosteriorWarning
 from pymc_kbr.rounds.emulate import emulate
 from pymc_kbr.rounds.learn_simulators import learn_simulators
 from pymc_kbr.rounds.refine import refine

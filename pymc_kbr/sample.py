@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 import weakref
 from collections.abc import Sequence
@@ -50,10 +49,6 @@ FEWEST_LOOKED_AT = 2_000
 """Simulations from which it is looked, unasked, whether half of them are too coarse: of a choice among
 estimators by fewer rows chance decides much.
 """
-
-LOOK = 22
-"""What the random numbers of a look at the first simulations are made from, beside their seed."""
-
 
 FITTED: dict[int, Estimator] = {}
 """The fitted estimators of results that are still in memory, by the results' identities."""
@@ -133,8 +128,8 @@ def sample_abc(
         says what was done.
     statistics : sequence of str, optional
         The posterior given only these statistics, by the names of columns or of whole variables. The
-        reference table in the result has all of them, and the attribute ``statistics_used`` names these.
-        Statistics that are missing in the data (NaN) are left out in any case, in the same way.
+        reference table in the result has all of them, and the attribute ``statistics_used`` names these, one
+        a line. Statistics that are missing in the data (NaN) are left out in any case, in the same way.
 
     Returns
     -------
@@ -155,7 +150,7 @@ def sample_abc(
         an effective sample size below 100.
     PosteriorWarning
         For each reason to doubt the posterior: see `pymc_kbr.checking.diagnostics`. They are in the attribute
-        ``warnings`` of the result, too.
+        ``warnings`` of the result, too, one a line after its name.
 
     Examples
     --------
@@ -232,10 +227,10 @@ def sample_abc(
     judged: dict[str, Any] = {"coverage": coverage, "held_out": held_out, "chosen": given is None}
     concerns = diagnose(posterior, drawn, seen, coarse=coarse, **judged)
     warn(concerns)
-    notes["warnings"] = json.dumps([{"name": c.name, "message": c.message} for c in concerns])
+    notes["warnings"] = "\n".join(f"{concern.name}: {concern.message}" for concern in concerns)
     notes |= {"rounds": table.origin.rounds} if table.origin.rounds else {}
     left_out = all_statistics.without_missing() is not all_statistics
-    notes |= {"statistics_used": json.dumps(table.statistic_names)} if left_out or statistics else {}
+    notes |= {"statistics_used": "\n".join(table.statistic_names)} if left_out or statistics else {}
     told: dict[str, Any] = {"estimator": type(fitted).__name__, "timings": seconds.noted, "notes": notes}
     weighting = weighting_of(all_statistics)
     if weighting.success is not None and weighting.weighted_for_success:
@@ -324,9 +319,12 @@ def _if_coarse(
     model: pm.Model | None,
     progressbar: bool,
     fine: list[Estimator],
+    *,
+    # Random numbers of the first look come from the seed and this number.
+    stream: int = 22,
 ) -> TooCoarse | None:
     """The estimator of a table, where its posterior is not what the rows nearest to it say, and why."""
-    rng = np.random.default_rng([LOOK, table.seed or 0])
+    rng = np.random.default_rng([stream, table.seed or 0])
     known = known_densities(model_of_table(table, model), table, model)
     given, candidates = chosen_by
     table = columns_of_sets(table).without_missing()

@@ -40,8 +40,8 @@ CAUSAL = "hypothesis_tests/causal_learn.py"
 EMBEDDING_MODEL = "embedding/pymc_model.py"
 FRAMES = "arrays/frames.py"
 NETWORKS = "estimators/summaries/networks.py"
-PYPLOT = "arrays/pictures/pyplot.py"
-OPTIONAL = {ARVIZ, CAUSAL, EMBEDDING_MODEL, FRAMES, NETWORKS, PYPLOT}
+PLOTTING = "arrays/plotting.py"
+OPTIONAL = {ARVIZ, CAUSAL, EMBEDDING_MODEL, FRAMES, NETWORKS, PLOTTING}
 """Files of array rooms that are imported by themselves, by those who have more than arrays."""
 
 KNOW_PYMC = {ARVIZ, EMBEDDING_MODEL, "popgen/demography.py"}

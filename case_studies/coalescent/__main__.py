@@ -22,7 +22,7 @@ from scipy.stats import gaussian_kde
 import pymc_kbr as pk
 from case_studies.coalescent.model import coalescent_model, simulate_statistics
 from case_studies.destination import add_destination, folder_of
-from pymc_kbr.arrays.pictures import palette
+from pymc_kbr.arrays import plotting as palette
 from pymc_kbr.arrays.threads import one_blas_thread
 
 matplotlib.use("Agg")

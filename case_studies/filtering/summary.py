@@ -10,7 +10,7 @@ from matplotlib import pyplot as plt
 from scipy.stats import wilcoxon
 
 from case_studies.filtering.dynamics import DYNAMICS
-from pymc_kbr.arrays.pictures import palette
+from pymc_kbr.arrays import plotting as palette
 
 SHOWN = {
     "ekf": ("EKF, told the dynamics", palette.BLACK, "--"),

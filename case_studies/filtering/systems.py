@@ -21,7 +21,7 @@ from case_studies.filtering.known_systems import SYSTEMS
 from case_studies.filtering.lines import add_lines
 from pymc_kbr.filtering import FilteredStates, KernelBayesFilter
 from pymc_kbr.filtering.smoothing import BackwardPass
-from pymc_kbr.posterior.doubt import PosteriorWarning
+from pymc_kbr.posterior.posterior import PosteriorWarning
 
 HERE = Path(__file__).parent
 NOISES, DIMENSIONS = (0.1, 0.2, 0.4, 0.8), (1, 2, 5)

@@ -7,7 +7,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pandas as pd
 
-from pymc_kbr.arrays.pictures.palette import BAND, BLUE, GREY, TRUTH, VERMILION
+from pymc_kbr.arrays.plotting import BAND, BLUE, GREY, TRUTH, VERMILION
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Of the quantiles that are drawn."""

@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
-from pymc_kbr.arrays.pictures.palette import BAND, OBSERVED, POSTERIOR
+from pymc_kbr.arrays.plotting import BAND, OBSERVED, POSTERIOR
 
 TITLES = {"waiting": "Waiting times of 20 participants", "epidemic": "An epidemic in 8 regions"}
 WANTED = 0.1

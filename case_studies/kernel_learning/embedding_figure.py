@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 import pymc_kbr as pk
-from pymc_kbr.arrays.pictures import palette
+from pymc_kbr.arrays import plotting as palette
 from pymc_kbr.kernels import gaussian_mean
 
 LENGTHSCALE, ROWS = 0.25, 60

@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.colors import CenteredNorm
 
 import pymc_kbr as pk
-from pymc_kbr.arrays.pictures import palette
+from pymc_kbr.arrays import plotting as palette
 from pymc_kbr.embedding.learnt_lengthscale import LearntLengthscale, learn_lengthscale
 from pymc_kbr.embedding.marginal_likelihood import MarginalLikelihood
 from pymc_kbr.kernels import Kernel, median_heuristic

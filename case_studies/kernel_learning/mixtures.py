@@ -11,7 +11,7 @@ import pandas as pd
 import pymc as pm
 
 import pymc_kbr as pk
-from pymc_kbr.arrays.pictures import palette
+from pymc_kbr.arrays import plotting as palette
 from pymc_kbr.embedding.learnt_lengthscale import Maximum, learn_lengthscale
 
 CENTRES = (-3.0, 0.0, 3.0)

@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 from case_studies.destination import redraw
-from pymc_kbr.arrays.pictures.palette import MARKERS, RULE, line_style
+from pymc_kbr.arrays.plotting import MARKERS, RULE, line_style
 
 
 def draw(folder: Path, path: Path) -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 from case_studies.sbi_benchmark.results import CLASSIFIERS
 from case_studies.sbi_benchmark.summary import means, published
 from case_studies.sbi_benchmark.tasks import TASKS
-from pymc_kbr.arrays.pictures import palette
+from pymc_kbr.arrays import plotting as palette
 
 STYLES = {
     "rejection": (palette.GREY, "s"),

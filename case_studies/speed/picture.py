@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from case_studies.destination import redraw
-from pymc_kbr.arrays.pictures.palette import BLUE, RULE, WRONG
+from pymc_kbr.arrays.plotting import BLUE, RULE, WRONG
 
 WIDTH = 82
 """Letters of a label."""

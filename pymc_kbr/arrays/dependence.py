@@ -10,12 +10,6 @@ from scipy.stats import chi2, rankdata
 DEGREES = 4
 """Of the polynomials of ranks whose correlations are tested: places, spreads, skews and tails."""
 
-ROWS_TESTED = 10_000
-"""At most, spread evenly over the table."""
-
-MOST_PAIRED_PARAMETERS = 10
-"""Above which products of two parameters are not looked at."""
-
 LEVEL = 0.01
 """Of the test of one column against all parameters, and of all pairs of columns together."""
 
@@ -27,10 +21,16 @@ class _Functions(NamedTuple):
     counts: np.ndarray
 
 
-def depend_on(statistics: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+def depend_on(
+    statistics: np.ndarray,
+    parameters: np.ndarray,
+    *,
+    # Rows that are tested, at most, spread evenly over the table.
+    rows_tested: int = 10_000,
+) -> np.ndarray:
     """Which statistics (n, d) depend on parameters (n, q), or on another statistic that does, shape (d,)."""
     n, d = statistics.shape
-    rows = np.linspace(0, n - 1, min(n, ROWS_TESTED)).astype(int)
+    rows = np.linspace(0, n - 1, min(n, rows_tested)).astype(int)
     of_columns, of_parameters = _functions(statistics[rows]), _with_products(_functions(parameters[rows]))
     by_parameter = _pvalues(of_columns, of_parameters)
     pvalues = np.min(by_parameter, axis=1) * by_parameter.shape[1]
@@ -56,10 +56,15 @@ def _functions(columns: np.ndarray) -> _Functions:
     return _Functions(values.reshape(n, -1), counts)
 
 
-def _with_products(of_parameters: _Functions) -> _Functions:
+def _with_products(
+    of_parameters: _Functions,
+    *,
+    # Of more parameters no products of two are tested.
+    most_paired_parameters: int = 10,
+) -> _Functions:
     """The same with the products of the first functions of any two parameters, as columns of their own."""
     n, q = len(of_parameters.values), len(of_parameters.counts)
-    if not 1 < q <= MOST_PAIRED_PARAMETERS:
+    if not 1 < q <= most_paired_parameters:
         return of_parameters
     first = of_parameters.values[:, ::DEGREES]
     i, k = np.triu_indices(q, 1)

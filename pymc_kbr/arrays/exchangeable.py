@@ -8,13 +8,7 @@ from scipy.stats import rankdata
 FEWEST_ALIKE = 8
 """Statistics below which nothing is looked for: means and deviations of groups of fewer say little."""
 
-ROWS_LOOKED_ALIKE = 2000
-"""At most."""
-
 FEWEST_ROWS_ALIKE = 200
-
-COLUMNS_LOOKED_ALIKE = 100
-"""At most, of those that are not sorted: of many more pairs one is far off by chance."""
 
 MOST_EQUAL = 0.001
 """Share of neighbours among a row's sorted values that may be equal: of continuous draws none are."""
@@ -22,23 +16,28 @@ MOST_EQUAL = 0.001
 ERRORS_APART = 5.0
 """Standard errors by which two statistics, or two pairs of them, must differ to be told apart."""
 
-LEAST_UNEVEN = 0.9
-"""Of the variance of a uniform number: that of sorted draws' spacings is no less."""
 
-
-def seems_exchangeable(statistics: np.ndarray, parameters: np.ndarray) -> bool:
+def seems_exchangeable(
+    statistics: np.ndarray,
+    parameters: np.ndarray,
+    *,
+    # Rows that are compared, at most.
+    most_rows: int = 2000,
+    # Unsorted columns that are compared, at most: of many more pairs one differs by chance.
+    most_columns: int = 100,
+) -> bool:
     """Whether rows (n, d) may be sets of d continuous draws with one distribution given parameters (n, q)."""
     n, d = statistics.shape
     if d < FEWEST_ALIKE or n < FEWEST_ROWS_ALIKE:
         return False
-    looked = np.linspace(0, n - 1, min(n, ROWS_LOOKED_ALIKE)).astype(int)
+    looked = np.linspace(0, n - 1, min(n, most_rows)).astype(int)
     rows = statistics[looked]
     ordered = np.sort(rows, axis=1)
     if np.mean(np.diff(ordered, axis=1) == 0) > MOST_EQUAL:
         return False
     if np.array_equal(ordered, rows):
         return _spaced_as_draws(ordered)
-    rows = rows[:, np.linspace(0, d - 1, min(d, COLUMNS_LOOKED_ALIKE)).astype(int)]
+    rows = rows[:, np.linspace(0, d - 1, min(d, most_columns)).astype(int)]
     # Of ranks, so that no tail decides; from each row's mean, as the parameters move all its values.
     ranks = rankdata(rows).reshape(rows.shape) / rows.size - 0.5
     away = ranks - ranks.mean(axis=1, keepdims=True)
@@ -51,12 +50,17 @@ def seems_exchangeable(statistics: np.ndarray, parameters: np.ndarray) -> bool:
     return max(_errors_of_pairs(away), _errors_of_pairs(spread)) < ERRORS_APART
 
 
-def _spaced_as_draws(ordered: np.ndarray) -> bool:
+def _spaced_as_draws(
+    ordered: np.ndarray,
+    *,
+    # Variance of sorted draws' spacings, over that of exponential spacings: that of draws is no less.
+    least_uneven: float = 0.9,
+) -> bool:
     """Whether neighbouring spacings of sorted rows (n, d) are as uneven as those of draws."""
     spacings = np.diff(ordered, axis=1)
     both = spacings[:, 1:] + spacings[:, :-1]
     shares = spacings[:, :-1][both > 0] / both[both > 0]
-    return float(np.mean((shares - 0.5) ** 2)) > LEAST_UNEVEN / 12
+    return float(np.mean((shares - 0.5) ** 2)) > least_uneven / 12
 
 
 def _errors_of_pairs(columns: np.ndarray) -> float:

@@ -86,7 +86,7 @@ def refuse_sets(table: Any) -> None:
     names = getattr(table, "set_names", [])
     if names:
         raise ValueError(
-            f"the statistics {names} are data sets of many rows; make columns that stand for them: "
+            f"the statistics {names} are data sets of many rows; summarise them by columns: "
             "table.with_features(pk.SetFeatures().fit(table))"
         )
 

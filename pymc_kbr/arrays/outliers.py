@@ -13,17 +13,8 @@ FEW_ROWS, TIMES_WIDER = 0.001, 10.0
 times smaller. That of a log-normal whose logarithm has the deviation 2 is less than three times smaller.
 """
 
-LEAST_FOR_OUTLIERS = 20
-"""Rows below which one far from the others is nothing strange."""
-
-NOT_FAR = 15.0
-"""Deviations from the mean up to which no row of a long column can make up its deviation."""
-
 CHANCE = 0.001
 """Probability with which the farthest rows of a power law are taken for rows apart from it."""
-
-TAIL_SHARE, LEAST_TAIL = 0.05, 10
-"""Share of the rows that are the tail of a column, beside those in question, and their least number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,11 +31,19 @@ class Outliers:
         return ", ".join(map(str, self.rows[:3])) + (", ..." if len(self.rows) > 3 else "")
 
 
-def outliers(table: np.ndarray, known: np.ndarray | None = None) -> list[Outliers]:
+def outliers(
+    table: np.ndarray,
+    known: np.ndarray | None = None,
+    *,
+    # In fewer rows nothing is an outlier.
+    least_rows: int = 20,
+    # Deviations from the mean up to which no row of a long column can make up its deviation.
+    near_deviations: float = 15.0,
+) -> list[Outliers]:
     """The columns of rows (n, d), finite, whose deviation is that of a few rows."""
     # Shapes: table (n, d); known (d,).
     few = max(1, int(FEW_ROWS * len(table)))
-    if len(table) < LEAST_FOR_OUTLIERS:
+    if len(table) < least_rows:
         return []
     wide = deviations(table) if known is None else known
     unit = np.where(wide > 0, wide, 1.0)
@@ -52,7 +51,7 @@ def outliers(table: np.ndarray, known: np.ndarray | None = None) -> list[Outlier
     far = np.maximum(table.max(axis=0) / unit - centre, centre - table.min(axis=0) / unit)
     found = []
     # One row of n is at most sqrt(n - 1) deviations from the mean, and so far where it is the outlier.
-    least = min(NOT_FAR, 0.9 * np.sqrt(len(table) - 1)) if known is None else 0.0
+    least = min(near_deviations, 0.9 * np.sqrt(len(table) - 1)) if known is None else 0.0
     for number in np.flatnonzero(far > least).tolist():
         column = table[:, number]
         away = np.abs(column - np.median(column))
@@ -84,10 +83,17 @@ def apart_from_tail(table: np.ndarray) -> list[Outliers]:
     return found
 
 
-def _beyond_gap(column: np.ndarray) -> np.ndarray:
+def _beyond_gap(
+    column: np.ndarray,
+    *,
+    # Share of the rows that are the tail of a column, beside those in question,
+    tail_share: float = 0.05,
+    # and their least number.
+    least_tail: int = 10,
+) -> np.ndarray:
     """Numbers, ascending, of the few rows that are farther from the median than a power law would be."""
     n = len(column)
-    few, tail = max(1, int(FEW_ROWS * n)), max(LEAST_TAIL, int(TAIL_SHARE * n))
+    few, tail = max(1, int(FEW_ROWS * n)), max(least_tail, int(tail_share * n))
     away = np.abs(column - np.median(column))
     order = np.argsort(-away, kind="stable")[: few + tail + 1]
     order = order[away[order] > 0]

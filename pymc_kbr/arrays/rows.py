@@ -119,7 +119,7 @@ def refuse_constant(name: str, points: np.ndarray) -> None:
     constant = np.flatnonzero(np.ptp(points, axis=0) == 0)
     if len(constant) == points.shape[1]:
         raise ValueError(
-            f"all {len(points)} rows in {name} are the same point; nothing can be told from them"
+            f"all {len(points)} rows in {name} are the same point; nothing can be learned from them"
         )
     if len(constant):
         raise ValueError(
@@ -162,7 +162,8 @@ def in_order(name: str, value: Any, of: str, names: tuple[Any, ...] | None) -> A
         return by_label(name, value, texts(names), f"those of {of}")
     if Counter(own) != Counter(names) or len(set(own)) < len(own):
         raise ValueError(
-            f"the columns are {list(names)} in {of} and {list(own)} in {name}; name them alike, each once"
+            f"the columns are {list(names)} in {of} and {list(own)} in {name}; give both the same names, "
+            "each once"
         )
     return as_rows(name, value)[:, [own.index(label) for label in names]]
 

@@ -555,11 +555,6 @@ class Support:
         return cls(document["size"], tuple(blocks), constraints=constraints)
 
 
-TIMES_AS_MANY = 10
-"""As many rows as the values beside it have that an atom has at least: of values with one row on average, as
-of draws that were drawn again, one in ten million has so many by chance."""
-
-
 def _with_atoms(block: Block, parameters: np.ndarray) -> Block:
     """A block with the atoms of its columns, where each column is free by itself."""
     if len(block.steps) > 1 or not all(isinstance(step, Interval) for step in block.steps):
@@ -582,18 +577,24 @@ def _with_atoms(block: Block, parameters: np.ndarray) -> Block:
     return replace(block, steps=(step,), atoms=atoms)
 
 
-def _atoms_of(column: np.ndarray) -> tuple[float, ...]:
+def _atoms_of(
+    column: np.ndarray,
+    *,
+    # Rows of an atom over those of the values beside it: of values with one row on average, as of redrawn
+    # draws, one in ten million has so many by chance.
+    least_ratio: int = 10,
+) -> tuple[float, ...]:
     """Values that far more rows (n,) have than the values beside them."""
     values, counts = np.unique(column, return_counts=True)
     if len(values) == len(column) or len(values) == 1:
         return ()
-    compared = counts < TIMES_AS_MANY if np.median(counts) == 1 else np.ones(len(values), dtype=bool)
+    compared = counts < least_ratio if np.median(counts) == 1 else np.ones(len(values), dtype=bool)
     padded, places = np.r_[0, np.where(compared, counts, 0), 0], np.arange(len(values) + 2)
     ends = np.r_[True, compared, True]
     left = np.maximum.accumulate(np.where(ends, places, 0))[:-2]
     right = np.minimum.accumulate(np.where(ends, places, len(values) + 1)[::-1])[::-1][2:]
     beside = np.maximum(padded[left], padded[right])
-    return tuple(values[counts >= TIMES_AS_MANY * beside].tolist())
+    return tuple(values[counts >= least_ratio * beside].tolist())
 
 
 def repeats(column: np.ndarray) -> bool:

@@ -6,12 +6,12 @@ import os
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from itertools import pairwise
 from queue import SimpleQueue
-from threading import Condition, Event, Lock, RLock, Thread, get_ident, local
+from threading import Lock, RLock, Thread, get_ident, local
 from typing import Any, Generic, Protocol, TypeVar
 
 import joblib
@@ -55,9 +55,6 @@ def silence(category: type[Warning]) -> ProcessWide:
 
 # --- small tasks in parallel ---
 
-
-LONGEST_WAIT = 0.1
-"""Seconds after which an interrupt is looked for."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -119,13 +116,20 @@ class _Shared(Generic[T, R]):
         self.lead(pool)
         return self._outcome()
 
-    def led_by(self, leader: Thread, inbox: SimpleQueue[_Shared[Any, Any] | None]) -> list[R]:
+    def led_by(
+        self,
+        leader: Thread,
+        inbox: SimpleQueue[_Shared[Any, Any] | None],
+        *,
+        # Seconds between two looks for an interrupt.
+        longest_wait: float = 0.1,
+    ) -> list[R]:
         """The same, by a thread that reads the inbox; interrupted, no further items are begun."""
         try:
             with AT_WORK.waiting(instead=leader.ident):
                 inbox.put(self)
                 # Not for ever: an interrupt may be given to another thread, and is seen here after a wait.
-                while not self._going_on.acquire(timeout=LONGEST_WAIT):
+                while not self._going_on.acquire(timeout=longest_wait):
                     pass
         except BaseException:
             self._places.clear()
@@ -183,61 +187,9 @@ class _Shared(Generic[T, R]):
             del first
 
 
-class Begin(Protocol):
-    """Begins some work, and returns what waits for its end and gives what came out."""
-
-    def __call__(self, work: Callable[[], R], /) -> Callable[[], R]:
-        """See the class."""
-        ...
-
-
 def one_at_a_time() -> bool:
     """Whether a map would do all where it is called: on one core, or as long as all are at work."""
     return cores() < 2 or not AT_WORK.free()
-
-
-@contextmanager
-def beside() -> Iterator[Begin]:
-    """Begins work that goes on beside what follows, on as many cores as there are."""
-    if cores() < 2 or _inside():
-        yield inline
-        return
-    abandoned = Event()
-
-    def in_turn(work: Callable[[], R]) -> R:
-        AT_WORK.join()
-        try:
-            if abandoned.is_set():
-                raise CancelledError
-            return work()
-        finally:
-            AT_WORK.leave()
-
-    def waited_for(future: Future[R]) -> R:
-        with AT_WORK.waiting():
-            return future.result()
-
-    with one_blas_thread(), AT_WORK.working():
-        pool = ThreadPoolExecutor(cores(), initializer=_enter)
-        try:
-            yield lambda work: partial(waited_for, pool.submit(in_turn, work))
-        except BaseException:
-            abandoned.set()
-            raise
-        finally:
-            # What waits for a core gets this one's.
-            with AT_WORK.waiting():
-                pool.shutdown(cancel_futures=abandoned.is_set())  # what goes on already is waited for
-
-
-def inline(work: Callable[[], R], /) -> Callable[[], R]:
-    """A `Begin` that does the work where it is called."""
-    future: Future[R] = Future()
-    try:
-        future.set_result(work())
-    except Exception as error:
-        future.set_exception(error)
-    return future.result
 
 
 _here = local()
@@ -333,9 +285,7 @@ class ThreadsAtWork:
     """The threads that work, so that there are no more of them than cores."""
 
     def __init__(self) -> None:
-        # The lock itself is entered: an interrupt between a condition's lines would leave it locked.
         self._lock, self._working = RLock(), set[int]()
-        self._changed = Condition(self._lock)
 
     def __len__(self) -> int:
         return len(self._working)
@@ -344,14 +294,8 @@ class ThreadsAtWork:
         """Whether there is a core for another thread."""
         return len(self._working) < cores()
 
-    def join(self) -> None:
-        """The thread that calls is at work, once there is a core for it."""
-        with self._lock:
-            self._changed.wait_for(self.free)
-            self._working.add(get_ident())
-
     def join_if_free(self) -> bool:
-        """The same, if there is one; whether there is."""
+        """The thread that calls is at work if there is a core for it; whether there is."""
         with self._lock:
             if free := self.free():
                 self._working.add(get_ident())
@@ -361,7 +305,6 @@ class ThreadsAtWork:
         """The thread that calls is no longer at work."""
         with self._lock:
             self._working.discard(get_ident())
-            self._changed.notify()  # one core is free, for one of those that wait
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -381,8 +324,6 @@ class ThreadsAtWork:
             self._working.discard(get_ident())
             if was and instead is not None:
                 self._working.add(instead)
-            else:
-                self._changed.notify()
         try:
             yield
         finally:

@@ -88,10 +88,3 @@ def spread_out_by_weight(weights: np.ndarray, most: int) -> tuple[np.ndarray, np
     steps = (np.arange(most) + 0.5) / most
     rows, counts = np.unique(np.searchsorted(np.cumsum(weights) / weights.sum(), steps), return_counts=True)
     return rows, counts.astype(float)
-
-
-def weighted_order(ratio: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Row numbers as they are drawn one after the other, with probabilities proportional to the ratio."""
-    # Shapes: ratio (n,).
-    # In logarithms: over a ratio near zero, as far from known data, a time is beyond all floats.
-    return np.argsort(np.log(rng.exponential(size=len(ratio))) - np.log(ratio))

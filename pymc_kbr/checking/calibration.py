@@ -197,7 +197,7 @@ class Calibration:
     def _joint(self) -> JointTransforms:
         if self.joint is None:
             raise ValueError(
-                "this calibration has transforms of single parameters only; make it anew with `calibrate`"
+                "this calibration has transforms of single parameters only; make a new one with `calibrate`"
             )
         return self.joint
 
@@ -307,10 +307,6 @@ class Calibration:
 # --- chance limits of the coverage ---
 
 
-CURVES = 2000
-"""Of uniform transforms, from which a band for whole curves is."""
-
-
 def coverage_band(levels: np.ndarray, rows: int, probability: float, *, together: bool) -> np.ndarray:
     """Lowest and highest shares of so many rows, with this probability: see `Calibration.band`."""
     # Shapes: levels (l,); returned: (l, 2).
@@ -320,11 +316,20 @@ def coverage_band(levels: np.ndarray, rows: int, probability: float, *, together
     return np.column_stack([binom.ppf(tail, rows, levels), binom.isf(tail, rows, levels)]) / rows
 
 
-def _tail_of_each(levels: np.ndarray, rows: int, outside: float) -> float:
+def _tail_of_each(
+    levels: np.ndarray,
+    rows: int,
+    outside: float,
+    *,
+    # Simulated curves of uniform transforms, which give the band of whole curves.
+    simulated_curves: int = 2000,
+) -> float:
     """Tail probability at each level beyond which so large a share of calibrated curves goes somewhere."""
     edges = np.concatenate([[0.0], np.sort(levels), [1.0]])
     # A seed of its own: the band belongs to a number of rows, and no call moves it.
-    counts = np.random.default_rng(0).multinomial(rows, np.diff(edges), CURVES)[:, :-1].cumsum(axis=1)
+    counts = (
+        np.random.default_rng(0).multinomial(rows, np.diff(edges), simulated_curves)[:, :-1].cumsum(axis=1)
+    )
     tails = np.minimum(binom.cdf(counts, rows, edges[1:-1]), binom.sf(counts - 1, rows, edges[1:-1]))
     return float(np.quantile(tails.min(axis=1), outside))
 
@@ -340,12 +345,13 @@ def probabilities(levels: float | Sequence[float] | np.ndarray) -> np.ndarray:
 # --- draws corrected by a calibration ---
 
 
-MOST_HALVINGS = 30
-"""Of a draw's way to where recalibration moves it; then it stays, but for a thousand millionth of the way."""
-
-
 def recalibrated(
-    draws: np.ndarray, calibration: Calibration, table: ReferenceTable
+    draws: np.ndarray,
+    calibration: Calibration,
+    table: ReferenceTable,
+    *,
+    # A draw that leaves the support is moved half as far, so many times at most; then it stays where it was.
+    most_halvings: int = 30,
 ) -> tuple[np.ndarray, float]:
     """Draws (m, p), recalibrated as by `Calibration.recalibrated`, and the share that is moved less far."""
     if calibration.names != table.parameter_names:
@@ -367,7 +373,7 @@ def recalibrated(
     outside = np.flatnonzero(~support.allows(moved))
     share = len(outside) / len(draws)
     moved[np.ix_(outside, whole)] = draws[np.ix_(outside, whole)]
-    for halving in range(MOST_HALVINGS):
+    for halving in range(most_halvings):
         if not len(outside):
             return moved, share
         if halving:
@@ -384,10 +390,6 @@ def _nearest(values: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 
 # --- joint calibration of all parameters ---
-
-
-FLAT_SHARE = 1e-10
-"""Share of the largest variance below which draws lie in fewer dimensions than they have columns."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -440,11 +442,17 @@ def _place(value: float, others: np.ndarray, rng: np.random.Generator) -> float:
     return float((below + rng.random() * (equal + 1)) / (len(others) + 1))
 
 
-def _log_density(among: np.ndarray, points: np.ndarray) -> np.ndarray:
+def _log_density(
+    among: np.ndarray,
+    points: np.ndarray,
+    *,
+    # Variances below this share of the largest one count as zero: draws then lie in fewer dimensions.
+    flat_share: float = 1e-10,
+) -> np.ndarray:
     """Log density, up to a constant, of a normal kernel over rows (m, p), at points (k, p)."""
     centre = among.mean(axis=0)
     values, directions = np.linalg.eigh(np.atleast_2d(np.cov(among.T)))
-    kept = values > FLAT_SHARE * max(values.max(), np.finfo(float).tiny)
+    kept = values > flat_share * max(values.max(), np.finfo(float).tiny)
     whiten = directions[:, kept] / np.sqrt(values[kept])
     width = len(among) ** (-1 / (kept.sum() + 4))
     squares = cdist((points - centre) @ whiten, (among - centre) @ whiten, "sqeuclidean")

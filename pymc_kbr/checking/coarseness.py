@@ -13,7 +13,6 @@ from pymc_kbr.arrays.refusals import times
 from pymc_kbr.arrays.scaling import Scaler, unit_deviations
 from pymc_kbr.arrays.support import FEWEST_INSIDE, ROWS_INSIDE, NearRows, Region, region_of
 from pymc_kbr.arrays.threads import one_blas_thread
-from pymc_kbr.checking.remedies import REMEDIES
 from pymc_kbr.estimators import Estimator, KernelLikelihood
 from pymc_kbr.estimators.estimator import LogDensity
 from pymc_kbr.estimators.fitted_table import FittedTable
@@ -22,7 +21,34 @@ from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density
 from pymc_kbr.estimators.likelihood.success import Success, weighting_of
 from pymc_kbr.estimators.summaries import Dependent, Transformed
 from pymc_kbr.posterior.posterior import Posterior
+from pymc_kbr.simulation.prior.proposal import can_be_freed
 from pymc_kbr.tables.reference_table import ReferenceTable
+
+_AS_MANY = "which mostly takes as many simulations again; draws of the prior alone would have to be {many}"
+REMEDIES = {
+    "rounds": f"simulate in rounds near the observation (`rounds='auto'`, `refine` or `zoom`), {_AS_MANY}",
+    "forced": f"simulate in rounds near the observation (`rounds=4`, `refine` or `zoom`), {_AS_MANY}",
+    "prior": "simulate more draws of the prior, {many}, or take statistics that say more of the parameters",
+    "refined": "take more simulations, {many} that are drawn as these were, or more rounds",
+    "zoomed": "simulate more between the bounds, {many}, or between narrower ones (`zoom`)",
+}
+"""What helps a coarse table: rounds, by their number where "auto" found them needless; more of the prior,
+where there can be none; more of the same where the table is one of rounds, or between bounds.
+"""
+
+
+def remedy_of(table: ReferenceTable) -> str:
+    """Which of `REMEDIES` is open to the user of a table."""
+    origin = table.origin
+    if origin.from_proposal:
+        return "refined"
+    if origin.between_bounds:
+        return "zoomed"
+    # Where no rounds were made the reason is told: they are impossible, or take more simulations.
+    if not can_be_freed(table.support.of_rows(table.parameters)) or ", since " in origin.rounds:
+        return "prior"
+    return "forced" if origin.rounds.startswith("none") else "rounds"
+
 
 MOVED, RESIZED = 0.7, 0.45
 """Deviations between the two means, and logarithm of the ratio of widths, from which a table is coarse."""
@@ -33,16 +59,10 @@ CLEAR = 2.0
 DRAWS_COMPARED, PARTICLES = 500, 500
 """Of the posterior, and of the one that it is compared with."""
 
-FEWEST_DRAWS = 50
-"""Of the latter, that must differ: fewer are those of a fit that has collapsed onto a point."""
-
 MOST_STATISTICS = 12
 """Statistics above which the likelihood is that of a few summaries of them."""
 
 Summaries = Callable[[np.ndarray], np.ndarray]
-
-MANY_TIMES = 100
-"""Times as many simulations, above which no number is given."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +87,13 @@ class Coarseness:
         """Whether the two differ by more than their own error explains."""
         return self.size > 1
 
-    def message(self, remedy: str = "rounds") -> str:
+    def message(
+        self,
+        remedy: str = "rounds",
+        *,
+        # More times as many simulations are given without a number.
+        most_times: int = 100,
+    ) -> str:
         """What was found, and what to do, by a name in `REMEDIES`."""
         worst = int(np.argmax(np.maximum(self.moved / MOVED, np.abs(self.resized) / RESIZED)))
         factor = float(np.exp(np.abs(self.resized[worst])))
@@ -75,13 +101,13 @@ class Coarseness:
         more, moved = self.simulations / self.rows, self.moved[worst]
         many = (
             f"about {_rounded(self.simulations):,}"
-            if more < MANY_TIMES
-            else f"more than {MANY_TIMES} times as many"
+            if more < most_times
+            else f"more than {most_times} times as many"
         )
         return (
             f"the table is too coarse for this posterior: {self.names[worst]!r} is {width} as in one that is "
             "learnt from the rows nearest to it, and the means are "
-            f"{moved:{'.1f' if moved < 1e6 else '.2g'}} deviations apart; "
+            f"{moved:{'.1f' if moved < 1e6 else '.2g'}} deviations from each other; "
             f"{REMEDIES[remedy].format(many=many)}"
         )
 
@@ -128,6 +154,9 @@ def _compared(
     changes: Summaries | None,
     fewest: int,
     rng: np.random.Generator,
+    *,
+    # Different draws of the comparison, at least: fewer come from a fit that has collapsed onto a point.
+    fewest_draws: int = 50,
 ) -> Coarseness | None:
     """Draws of a posterior against one that is learnt from rows in their region, at least so many."""
     near = region.rows(table.parameters, ratio, rng, fewest)
@@ -138,7 +167,7 @@ def _compared(
     if other is None:
         return None
     again = other.draw(DRAWS_COMPARED, rng)
-    if len(np.unique(again, axis=0)) < FEWEST_DRAWS:
+    if len(np.unique(again, axis=0)) < fewest_draws:
         return None
     mine, theirs = (unit_deviations(each) for each in (drawn, again))
     apart = np.abs(drawn.mean(axis=0) - again.mean(axis=0)) / np.minimum(mine, theirs)
@@ -239,13 +268,15 @@ def _prior_density(
 # --- a few summaries of the rows near a posterior ---
 
 
-ROWS_FOR_SUMMARIES = 2000
-"""Rows near the posterior, at most, from which summaries are learnt."""
-
-
-def summaries_of(table: ReferenceTable, near: NearRows) -> Callable[[np.ndarray], np.ndarray]:
+def summaries_of(
+    table: ReferenceTable,
+    near: NearRows,
+    *,
+    # Rows near the posterior from which summaries are learnt, at most.
+    rows_for_summaries: int = 2000,
+) -> Callable[[np.ndarray], np.ndarray]:
     """From statistics (k, d) to the linear ones that tell the parameters apart, and the size of the rest."""
-    rows = near.more[:ROWS_FOR_SUMMARIES]
+    rows = near.more[:rows_for_summaries]
     with np.errstate(divide="ignore"):
         theta = table.support.forward(table.parameters[rows])
     x = table.statistics[rows]

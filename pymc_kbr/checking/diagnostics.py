@@ -13,24 +13,7 @@ from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.checking.coarseness import Coarseness
 from pymc_kbr.checking.signs import Signs
 from pymc_kbr.estimators.likelihood.choice import refuted
-from pymc_kbr.posterior.doubt import PosteriorWarning
-from pymc_kbr.posterior.posterior import Posterior
-
-FEW_ATOMS = 50
-"""Effective sample size below which quantiles rest on few simulations."""
-
-LARGE_NEGATIVE_SHARE = 0.45
-"""Negative share of the absolute weight that is large: absolute weights sum to ten times the total."""
-
-UNLIKE = 0.002
-"""p-value of the observation among the rows below which there is a warning."""
-
-FALSE_ALARMS = 0.001
-"""Probability with which an estimator that is calibrated is called off."""
-
-
-FEWEST_COVERED = 10
-"""Held-out rows below which nothing is said of their coverage: of weighted ones it is no share of so many."""
+from pymc_kbr.posterior.posterior import Posterior, PosteriorWarning
 
 
 @dataclass(frozen=True)
@@ -83,8 +66,13 @@ def warn(concerns: list[Concern]) -> None:
             warnings.warn(concern.message, PosteriorWarning, stacklevel=users_line())
 
 
-def _misspecified(seen: Signs) -> Concern | None:
-    if seen.pvalue >= UNLIKE:
+def _misspecified(
+    seen: Signs,
+    *,
+    # p-value of the observation among the rows below which there is a warning.
+    least_pvalue: float = 0.002,
+) -> Concern | None:
+    if seen.pvalue >= least_pvalue:
         return None
     return Concern(
         "misspecified",
@@ -117,8 +105,8 @@ def _outliers(seen: Signs) -> list[Concern]:
             "outliers",
             f"the deviation of the statistic {seen.statistic_names[found.column]!r} is "
             f"{found.deviation:.2g}, and {found.of_the_rest:.2g} without {len(found.rows)} of {seen.rows} "
-            f"rows ({found.shown()}): measured by it all others are alike, and it hardly counts; drop these "
-            "rows if the simulator went wrong in them, or take the statistic's logarithm",
+            f"rows ({found.shown()}): divided by it, the other rows hardly differ, so the statistic has "
+            "hardly any effect; drop these rows if the simulator went wrong in them, or take its logarithm",
         )
         for found in seen.outliers
     ]
@@ -139,9 +127,16 @@ def _strange(seen: Signs) -> list[Concern]:
     ]
 
 
-def _effective_sample_size(posterior: Posterior, chosen: bool, seen: Signs) -> Concern | None:
+def _effective_sample_size(
+    posterior: Posterior,
+    chosen: bool,
+    seen: Signs,
+    *,
+    # Below this effective sample size, quantiles rest on few simulations.
+    few_atoms: int = 50,
+) -> Concern | None:
     size = posterior.effective_sample_size
-    if size >= FEW_ATOMS:
+    if size >= few_atoms:
         return None
     remedy = "simulate more rows, accept more of them, or take estimator='auto'"
     if chosen:
@@ -150,7 +145,7 @@ def _effective_sample_size(posterior: Posterior, chosen: bool, seen: Signs) -> C
             remedy += ", or in rounds near the observation (`zoom`)"
     return Concern(
         "effective_sample_size",
-        f"the effective sample size of the weights is {size:.1f}, below {FEW_ATOMS}: quantiles and "
+        f"the effective sample size of the weights is {size:.1f}, below {few_atoms}: quantiles and "
         f"intervals rest on few simulations; {remedy}",
     )
 
@@ -202,9 +197,15 @@ def _impossible(seen: Signs) -> list[Concern]:
     ]
 
 
-def _negative_share(posterior: Posterior, chosen: bool) -> Concern | None:
+def _negative_share(
+    posterior: Posterior,
+    chosen: bool,
+    *,
+    # Share of negative weight in the absolute weight: there, absolute weights sum to ten times the total.
+    large_negative_share: float = 0.45,
+) -> Concern | None:
     share = posterior.negative_share
-    if share <= LARGE_NEGATIVE_SHARE:
+    if share <= large_negative_share:
         return None
     remedy = (
         "take a larger regularisation, or draws by regression adjustment (estimator='adjusted' or 'auto')"
@@ -234,11 +235,20 @@ def _edges(draws: np.ndarray, seen: Signs) -> list[Concern]:
     return [Concern("edge", message) for message in edge_messages(draws, seen)]
 
 
-def _coverage(coverage: np.ndarray | None, rows: int, seen: Signs) -> list[Concern]:
-    if coverage is None or rows < FEWEST_COVERED:
+def _coverage(
+    coverage: np.ndarray | None,
+    rows: int,
+    seen: Signs,
+    *,
+    # Probability that a calibrated estimator is reported.
+    false_alarm_rate: float = 0.001,
+    # With fewer held-out rows, coverage is not judged; weighted rows give no share in so many.
+    fewest_covered: int = 10,
+) -> list[Concern]:
+    if coverage is None or rows < fewest_covered:
         return []
     # Two ends of each parameter's share, by Bonferroni: an estimator as a whole is called off so seldom.
-    chance = FALSE_ALARMS / (2 * len(seen.discrete))
+    chance = false_alarm_rate / (2 * len(seen.discrete))
     lower, upper = binom.ppf(chance, rows, 0.9) / rows, binom.isf(chance, rows, 0.9) / rows
     # The share of weighted rows, all covered, may be a digit above one.
     # An interval of whole numbers holds more than 90% where it cannot hold fewer of them: both of two, say.
@@ -264,21 +274,21 @@ def _coverage(coverage: np.ndarray | None, rows: int, seen: Signs) -> list[Conce
 # --- draws at the edge of the prior ---
 
 
-EDGE_SHARE, BOUNDED_SHARE = 0.1, 0.02
-"""A posterior touches an edge when this share of draws lies beyond it; the latter where the prior was drawn
-between bounds: beyond these there may be more of the posterior.
-"""
-
-CUT_SHARE = 0.05
-"""Share of draws near bounds of rounds from which they may cut the posterior off: half a hundredth of a
-normal posterior is then beyond them.
-"""
-
-
-def edge_messages(draws: np.ndarray, seen: Signs) -> list[str]:
+def edge_messages(
+    draws: np.ndarray,
+    seen: Signs,
+    *,
+    # Share of draws beyond an edge that touches a posterior,
+    edge_share: float = 0.1,
+    # and where the prior was drawn between bounds: beyond these there may be more of the posterior.
+    bounded_share: float = 0.02,
+    # Share of draws near bounds of rounds from which they may cut the posterior off: half a hundredth of a
+    # normal posterior is then beyond them.
+    cut_share: float = 0.05,
+) -> list[str]:
     """What there is to say of edges."""
     # Shapes: draws (m, p).
-    touching = BOUNDED_SHARE if seen.between_bounds else EDGE_SHARE
+    touching = bounded_share if seen.between_bounds else edge_share
     why = (
         "the bounds between which the prior was drawn may cut the posterior off; simulate between wider "
         "bounds, unless this is the prior's own edge"
@@ -290,7 +300,7 @@ def edge_messages(draws: np.ndarray, seen: Signs) -> list[str]:
     for j, (name, drawn) in enumerate(zip(seen.parameter_names, draws.T, strict=True)):
         below, above = _shares_beyond(drawn, seen.cut[:, j])
         for side, share in (("lower", below), ("upper", above)):
-            if share >= CUT_SHARE:
+            if share >= cut_share:
                 found.append(
                     f"{share:.0%} of the draws of {name!r} lie near the {side} end of the rows that the last "
                     "round kept, and the posterior may be cut off there; simulate more, or in more rounds"

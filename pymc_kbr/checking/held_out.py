@@ -16,15 +16,6 @@ from pymc_kbr.estimators import Estimator
 from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.tables.reference_table import ReferenceTable
 
-FEWEST_NEAR = 50
-"""Rows near an observation with which a calibration says something."""
-
-SHARE_BEYOND = 0.25
-"""Share of a posterior beyond the region in which all rows are held out."""
-
-DRAWS_FOR_DENSITY = 1000
-"""Of an observation's posterior, whose density says what is near."""
-
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
@@ -78,7 +69,18 @@ def one_observation(table: ReferenceTable, observed: Any) -> np.ndarray:
 
 
 def _near(
-    estimator: Estimator, table: ReferenceTable, rows: int, around: np.ndarray, rng: np.random.Generator
+    estimator: Estimator,
+    table: ReferenceTable,
+    rows: int,
+    around: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    # Rows near an observation that make a calibration informative.
+    fewest_near: int = 50,
+    # Share of a posterior beyond the region in which all rows are held out.
+    share_beyond: float = 0.25,
+    # Draws of the observation's posterior, whose density defines the region.
+    draws_for_density: int = 1000,
 ) -> HeldOut:
     """Rows that are draws of the prior times r: the density of an observation's posterior, up to a level."""
     order = rng.permutation(len(table))
@@ -86,17 +88,17 @@ def _near(
     rest, candidates = np.sort(order[: len(order) // 2]), order[len(order) // 2 :]
     # A copy, since the estimator itself is fitted to these rows with the weights that follow.
     first = _fitted(clone(estimator), table, rest, None, rng).condition(around)
-    drawn = first.draw(DRAWS_FOR_DENSITY, rng)
+    drawn = first.draw(draws_for_density, rng)
     density = _density_of(drawn)
     # Level where the posterior is dense: any r will do, and with this one more rows are accepted.
-    level = np.quantile(density(drawn), SHARE_BEYOND)
+    level = np.quantile(density(drawn), share_beyond)
     ratio = np.minimum(density(table.parameters) / level, 1.0)
     # Accepted, not resampled: each row once, and all independent draws of the prior times r.
     accepted = candidates[rng.random(len(candidates)) < ratio[candidates]][:rows]
-    if len(accepted) < FEWEST_NEAR:
+    if len(accepted) < fewest_near:
         raise ValueError(
             f"{len(accepted)} of {len(candidates)} held-out rows lie where the posterior of `around` is; at "
-            f"least {FEWEST_NEAR} are needed. Simulate more rows, or leave `around` out"
+            f"least {fewest_near} are needed. Simulate more rows, or leave `around` out"
         )
     return HeldOut(accepted, rest, _fitted(estimator, table, rest, ratio[rest], rng))
 

@@ -19,9 +19,6 @@ from pymc_kbr.kernels.kernel import frequencies
 from pymc_kbr.posterior.posterior import Shown
 from pymc_kbr.tables.reference_table import ReferenceTable, check_table
 
-SHARE_WITHIN = 0.2
-"""Share of the held-out rows within one bandwidth of the observation."""
-
 WAVES = 50
 """Random frequencies, in units of the posterior's deviations, with a cosine and a sine each."""
 
@@ -181,10 +178,17 @@ def _in_deviations(points: np.ndarray, draws: np.ndarray) -> np.ndarray:
     return (points - draws.mean(axis=0)) / nonzero(draws.std(axis=0))
 
 
-def _nearness(statistics: np.ndarray, observation: np.ndarray, unit: np.ndarray) -> np.ndarray:
+def _nearness(
+    statistics: np.ndarray,
+    observation: np.ndarray,
+    unit: np.ndarray,
+    *,
+    # Share of the held-out rows within one bandwidth of the observation.
+    share_within: float = 0.2,
+) -> np.ndarray:
     """Weights (k,) of rows by their distance to the observation, of sum one."""
     distances = np.sqrt(np.sum(((statistics - observation) / unit) ** 2, axis=1))
-    bandwidth = nonzero(np.quantile(distances, SHARE_WITHIN))
+    bandwidth = nonzero(np.quantile(distances, share_within))
     # Less the smallest distance, or an observation far from all rows would leave every weight at zero.
     weights: np.ndarray = np.exp(-0.5 * ((distances - distances.min()) / bandwidth) ** 2)
     return weights / weights.sum()

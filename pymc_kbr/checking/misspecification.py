@@ -19,12 +19,6 @@ from pymc_kbr.hypothesis_tests import mmd_test
 from pymc_kbr.kernels import Gaussian, median_heuristic
 from pymc_kbr.tables.reference_table import ReferenceTable, check_table
 
-ROWS_AMONG = 2000
-"""Rows, evenly spread, that an observation is compared with."""
-
-SMALLEST_VARIANCE = 1e-6
-"""Of the largest variance: what directions in which scaled statistics do not vary are given."""
-
 
 @default_arithmetic
 @dataclass(frozen=True, eq=False)
@@ -124,9 +118,16 @@ def misspecification(
     return among_rows(table, points, generator_of(random_seed))
 
 
-def among_rows(table: ReferenceTable, points: np.ndarray, rng: np.random.Generator) -> Misspecification:
+def among_rows(
+    table: ReferenceTable,
+    points: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    # Evenly spread rows that the observation is compared with.
+    most_rows: int = 2000,
+) -> Misspecification:
     """The same of observations (k, d) that were checked, and a table whose rows are draws of the prior."""
-    rows = table.statistics[spread_out(len(table), ROWS_AMONG)]
+    rows = table.statistics[spread_out(len(table), most_rows)]
     rows = rows + table.noise * rng.normal(size=rows.shape)
     white = _whitened(np.vstack([points, rows]))
     kernel = Gaussian(median_heuristic(white))
@@ -141,10 +142,15 @@ def among_rows(table: ReferenceTable, points: np.ndarray, rng: np.random.Generat
     return Misspecification(float(pvalue), float(scores[0]), scores[1:])
 
 
-def _whitened(points: np.ndarray) -> np.ndarray:
+def _whitened(
+    points: np.ndarray,
+    *,
+    # Variance, over the largest one, of directions in which scaled statistics do not vary.
+    least_variance: float = 1e-6,
+) -> np.ndarray:
     """Points (n, d) in uncorrelated coordinates of variance one, without columns that do not vary."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # constant statistics are reported when an estimator is fitted
         scaled = Scaler.fit(points).transform(points)
     values, vectors = np.linalg.eigh(np.cov(scaled.T).reshape(scaled.shape[1], -1))
-    return scaled @ vectors / np.sqrt(np.maximum(values, SMALLEST_VARIANCE * values[-1]))
+    return scaled @ vectors / np.sqrt(np.maximum(values, least_variance * values[-1]))

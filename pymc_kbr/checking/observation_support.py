@@ -14,10 +14,6 @@ from pymc_kbr.estimators.checks import check_scaled
 from pymc_kbr.estimators.fitted_table import FittedTable, build_table
 from pymc_kbr.tables.reference_table import ReferenceTable, check_table
 
-NEAREST_ROWS, REFERENCE_ROWS = 10, 1000
-"""Rows to which distances are averaged, and rows whose distances the observation's is compared with."""
-
-
 FAR_PERCENTILE = 0.995
 """Share of these rows that are nearer to their neighbours than an observation that is called far."""
 
@@ -101,16 +97,23 @@ def observation_support(
 
 
 def support_of_observation(
-    table: ReferenceTable, observed: np.ndarray, scaled: FittedTable
+    table: ReferenceTable,
+    observed: np.ndarray,
+    scaled: FittedTable,
+    *,
+    # Rows to which distances are averaged,
+    nearest_rows: int = 10,
+    # and rows whose distances the observation's is compared with.
+    reference_rows: int = 1000,
 ) -> ObservationSupport:
     """The same of an observation (d,) that was checked, and a table that is scaled."""
     scaler, x = scaled.scaler, scaled.statistics
     y = scaler.transform(observed[None])[0]
-    k = min(NEAREST_ROWS, len(x) - 1)
+    k = min(nearest_rows, len(x) - 1)
     # One more, since a row of the table finds itself.
     nearest = scaled.nearest(k + 1)
     distances, rows = (found[0] for found in nearest.query(y[None], k))
-    references = spread_out(len(x), REFERENCE_ROWS)
+    references = spread_out(len(x), reference_rows)
     noise = table.noise * np.random.default_rng(0).normal(size=(len(references), len(observed)))
     noisy = scaler.transform(table.statistics[references] + noise)
     others, near = nearest.query(noisy, k + 1)

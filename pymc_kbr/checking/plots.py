@@ -10,8 +10,7 @@ import numpy as np
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.labelled import chains_first, read, some
 from pymc_kbr.arrays.names import parameters_by_name
-from pymc_kbr.arrays.pictures.axes import drawn_on, once_axes
-from pymc_kbr.arrays.pictures.palette import (
+from pymc_kbr.arrays.plotting import (
     BAND,
     BARS,
     BLACK,
@@ -21,7 +20,9 @@ from pymc_kbr.arrays.pictures.palette import (
     RULE,
     TRUTH,
     WRONG,
+    drawn_on,
     line_style,
+    once_axes,
 )
 from pymc_kbr.arrays.refusals import check_seed, instance, names_of
 from pymc_kbr.arrays.refusals import probability as refuse_probability
@@ -38,9 +39,6 @@ from pymc_kbr.tables.reference_table import ReferenceTable, check_table
 
 LEVELS = np.linspace(0.0, 1.0, 51)
 """Probabilities of the regions whose coverage is drawn."""
-
-FAR_AWAY = 3.0
-"""Times the farthest simulation's distance beyond which the observation's is no longer on the same axis."""
 
 
 @default_arithmetic
@@ -183,7 +181,7 @@ def plot_recovery(calibration: Calibration, *, most: int = 200, ax: Any = None) 
     """
     instance("calibration", calibration, Calibration, "a Calibration, as `calibrate` makes one")
     if calibration.recovery is None:
-        raise ValueError("this calibration holds no true values; make it anew with `calibrate`")
+        raise ValueError("this calibration has no true values; make a new one with `calibrate`")
     truths, quantiles = calibration.recovery.truths[:most], calibration.recovery.quantiles[:most]
     axes = drawn_on(ax, truths.shape[1], (3.0 * truths.shape[1], 3.0))
     for i, (axis, name) in enumerate(zip(axes, calibration.names, strict=True)):
@@ -259,10 +257,16 @@ def plot_observation_support(table: ReferenceTable, *, ax: Any = None) -> np.nda
     return axes
 
 
-def _mark_observation(axis: Any, support: ObservationSupport) -> None:
+def _mark_observation(
+    axis: Any,
+    support: ObservationSupport,
+    *,
+    # Times the farthest simulation's distance beyond which the observation does not fit on the axis.
+    off_axis: float = 3.0,
+) -> None:
     """A line at the observation's distance, or an arrow where the histogram would shrink to nothing."""
     farthest = float(support.references.max())
-    if support.distance <= FAR_AWAY * farthest or farthest <= 0:
+    if support.distance <= off_axis * farthest or farthest <= 0:
         axis.axvline(support.distance, color=OBSERVED, label="observation")
         return
     axis.set_xlim(0, 1.5 * farthest)
@@ -272,10 +276,6 @@ def _mark_observation(axis: Any, support: ObservationSupport) -> None:
 
 
 # --- a posterior with its prior and the truth ---
-
-
-DRAWS_SHOWN = 4000
-"""Of a `Posterior`, for its histogram."""
 
 
 @default_arithmetic
@@ -370,11 +370,16 @@ def _panel(
 
 
 def _columns(
-    posterior: Any, names: Sequence[str] | None, random_seed: Any
+    posterior: Any,
+    names: Sequence[str] | None,
+    random_seed: Any,
+    *,
+    # Draws of a `Posterior` in its histogram.
+    draws_shown: int = 4000,
 ) -> tuple[list[str], np.ndarray, dict[str, np.ndarray]]:
     """Names of the columns, the draws (m, p), and the prior's draws by column, where it is known."""
     if isinstance(posterior, Posterior):
-        draws = posterior.draw(DRAWS_SHOWN, random_seed)
+        draws = posterior.draw(draws_shown, random_seed)
         columns = posterior.names or tuple(f"parameter {i}" for i in range(draws.shape[1]))
         return [str(name) for name in columns], draws, {}
     if isinstance(posterior, np.ndarray):

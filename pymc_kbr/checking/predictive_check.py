@@ -9,8 +9,7 @@ import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.labelled import chains_first
-from pymc_kbr.arrays.pictures.axes import drawn_on
-from pymc_kbr.arrays.pictures.palette import BARS, OBSERVED
+from pymc_kbr.arrays.plotting import BARS, OBSERVED, drawn_on
 from pymc_kbr.arrays.refusals import generator_of, one_of, whole
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.weighted import spread_out

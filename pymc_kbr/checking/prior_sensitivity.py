@@ -14,9 +14,6 @@ from pymc_kbr.posterior.arviz import power_scaling
 from pymc_kbr.simulation.prior.density import KnownDensities
 from pymc_kbr.tables.file import check_result
 
-SENSITIVE = 0.05
-"""Diagnostic from which a posterior moves with a power of its prior (Kallioinen et al. 2024)."""
-
 
 @default_arithmetic
 def prior_sensitivity(result: Any) -> pd.DataFrame:
@@ -43,7 +40,7 @@ def prior_sensitivity(result: Any) -> pd.DataFrame:
     -----
     The rate at which the posterior's distribution moves with the power that the prior, or the likelihood, is
     raised to, by weighted draws [1]_; computed by ArviZ. From .05 on in both, prior and data pull in
-    different directions, or the prior says much. In the prior alone, the data say little.
+    different directions, or the prior is strong. In the prior alone, the data have little effect.
 
     References
     ----------
@@ -63,12 +60,22 @@ def prior_sensitivity(result: Any) -> pd.DataFrame:
     return table.assign(diagnosis=[_diagnosis(*line) for line in table.to_numpy()])
 
 
-def _diagnosis(prior: float, likelihood: float) -> str:
-    if prior < SENSITIVE:
-        return "prior says little"
+def _diagnosis(
+    prior: float,
+    likelihood: float,
+    *,
+    # Diagnostic from which a posterior is sensitive to its prior (Kallioinen et al. 2024).
+    sensitive_from: float = 0.05,
+) -> str:
+    if prior < sensitive_from:
+        return "prior has little effect"
     if np.isnan(likelihood):
         return "prior matters"
-    return "prior and data differ, or prior is strong" if likelihood >= SENSITIVE else "data say little"
+    return (
+        "prior and data differ, or prior is strong"
+        if likelihood >= sensitive_from
+        else "data have little effect"
+    )
 
 
 def _by_column(found: Any) -> dict[str, float]:

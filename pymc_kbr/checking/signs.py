@@ -8,17 +8,14 @@ import numpy as np
 
 from pymc_kbr.arrays.outliers import Outliers, apart_from_tail, outliers, outliers_too
 from pymc_kbr.arrays.weighted import column_quantiles
+from pymc_kbr.checking.coarseness import remedy_of
 from pymc_kbr.checking.misspecification import among_rows
 from pymc_kbr.checking.observation_support import ObservationSupport, support_of_observation
-from pymc_kbr.checking.remedies import remedy_of
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.estimators.summaries.transformed import CommonScale, Dependent, Transformed
 from pymc_kbr.tables.origin import EDGE_TAIL
 from pymc_kbr.tables.reference_table import ReferenceTable
-
-BOUNDED_TAIL = 0.05
-"""Share of the prior beyond which its edges are, where it was drawn between bounds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +40,14 @@ class Signs:
     remedy: str
 
 
-def signs_of(table: ReferenceTable, scaled: FittedTable, measured: FittedTable | None = None) -> Signs:
+def signs_of(
+    table: ReferenceTable,
+    scaled: FittedTable,
+    measured: FittedTable | None = None,
+    *,
+    # Tail of a prior drawn between bounds beyond which its edges lie.
+    bounded_tail: float = 0.05,
+) -> Signs:
     """Look at a table with an observation."""
     observed, x, between = table.observed, table.statistics, table.origin.between_bounds
     assert observed is not None
@@ -61,7 +65,7 @@ def signs_of(table: ReferenceTable, scaled: FittedTable, measured: FittedTable |
         # One unit for all is no column's deviation; what is left are rows that no tail explains.
         found = apart_from_tail(x)
     constant = np.flatnonzero((np.ptp(x, axis=0) == 0) & (observed != x[0]))
-    tail = BOUNDED_TAIL if between else EDGE_TAIL
+    tail = bounded_tail if between else EDGE_TAIL
     return Signs(
         support,
         pvalue,

@@ -12,8 +12,7 @@ from sklearn.base import clone
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.names import refuse_sets
-from pymc_kbr.arrays.pictures.axes import drawn_on
-from pymc_kbr.arrays.pictures.palette import BARS, PAPER, RULE, SEQUENTIAL
+from pymc_kbr.arrays.plotting import BARS, PAPER, RULE, SEQUENTIAL, drawn_on
 from pymc_kbr.arrays.refusals import flag, generator_of, names_of, one_of, whole
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.weighted import spread_out

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.pictures.axes import drawn_on, once_axes
-from pymc_kbr.arrays.pictures.palette import (
+from pymc_kbr.arrays.plotting import (
     BARS,
     COLOURS,
     DASHES,
@@ -18,6 +17,8 @@ from pymc_kbr.arrays.pictures.palette import (
     POSTERIOR,
     RULE,
     SEQUENTIAL,
+    drawn_on,
+    once_axes,
 )
 from pymc_kbr.arrays.refusals import instance, shown
 from pymc_kbr.selection.model_choice.model_choice import ModelChoice

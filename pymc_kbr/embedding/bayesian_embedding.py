@@ -18,9 +18,6 @@ from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.embedding.learnt_lengthscale import WHOLE_PRIOR_ROWS, choose_lengthscale, gaussian
 from pymc_kbr.embedding.marginal_likelihood import LANDMARK_JITTER, LebesgueMeasure, Measure, check_measure
 
-DRAWN_JITTER = 1e-10
-"""Of the mean variance: what is added to a covariance of which draws are made, for its rounding."""
-
 
 @default_arithmetic
 class BayesianKernelEmbedding:
@@ -292,11 +289,18 @@ class BayesianKernelEmbedding:
         return at
 
 
-def _drawn(covariance: np.ndarray, draws: int, seed: int | np.random.Generator | None) -> np.ndarray:
+def _drawn(
+    covariance: np.ndarray,
+    draws: int,
+    seed: int | np.random.Generator | None,
+    *,
+    # Added to the diagonal before draws are made, over the mean variance: against rounding.
+    drawn_jitter: float = 1e-10,
+) -> np.ndarray:
     """Draws (draws, l) of a normal distribution about zero whose covariance may be singular."""
     whole("draws", draws)
     rng = np.random.default_rng(seed)
-    covariance = covariance + DRAWN_JITTER * np.mean(np.diag(covariance)) * np.eye(len(covariance))
+    covariance = covariance + drawn_jitter * np.mean(np.diag(covariance)) * np.eye(len(covariance))
     values, vectors = np.linalg.eigh(covariance)
     return rng.normal(size=(draws, len(values))) * np.sqrt(np.maximum(values, 0)) @ vectors.T
 

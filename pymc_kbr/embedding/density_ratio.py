@@ -18,9 +18,6 @@ from pymc_kbr.kernels import Gaussian, Kernel, parameter_kernel
 RATIO_REGULARISATIONS = tuple(10.0 ** np.arange(-5, 2.1, 0.5))
 """eta that are tried."""
 
-RATIO_SCALES = tuple(2.0 ** np.arange(-1, 4))
-"""Bandwidths on the parameters that are tried, as multiples of the median heuristic."""
-
 ROWS_FOR_RATIO = 500
 """Rows of the table and draws of the prior on which the choice is made."""
 
@@ -111,7 +108,12 @@ def choose_ratio(
         return min(each(best, kernels), key=lambda choice: choice.score)
 
 
-def candidate_kernels(parameters: np.ndarray) -> list[Kernel]:
+def candidate_kernels(
+    parameters: np.ndarray,
+    *,
+    # Bandwidths on the parameters that are tried, as multiples of the median heuristic.
+    ratio_scales: tuple[float, ...] = tuple(2.0 ** np.arange(-1, 4)),
+) -> list[Kernel]:
     """Gaussian kernels on parameters (n, p) at multiples of the median heuristic, to choose among."""
     median = np.array(parameter_kernel(parameters).bandwidth)
-    return [Gaussian(tuple((scale * median).tolist())) for scale in RATIO_SCALES]
+    return [Gaussian(tuple((scale * median).tolist())) for scale in ratio_scales]

@@ -27,18 +27,6 @@ from pymc_kbr.kernels import Gaussian, Kernel, Sum, median_heuristic
 WHOLE_PRIOR_ROWS = 3000
 """Rows up to which the prior's covariance is formed whole."""
 
-ROWS_SCANNED, LENGTHSCALES_SCANNED = 300, 20
-"""Rows and lengthscales of the scan that finds where searches start."""
-
-BEYOND_SCAN = 3.0
-"""How far beyond the scan a search may go, in e-folds."""
-
-SAME = 0.05
-"""Difference of log lengthscales within which two searches have found one maximum."""
-
-UNLIKELY = 1e100
-"""Minus the log likelihood where it is zero, for a search that takes finite values."""
-
 Likelihood = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
@@ -108,6 +96,12 @@ def learn_lengthscale(
     noise: float = 0.1,
     measure: Measure | None = None,
     most: int = ROWS_FOR_CHOICES,
+    # Rows of the scan that finds where searches start,
+    rows_scanned: int = 300,
+    # E-folds that a search may go beyond the scan.
+    beyond_scan: float = 3.0,
+    # Difference of log lengthscales within which two searches have found one maximum.
+    same_maximum: float = 0.05,
 ) -> LearntLengthscale:
     """Maximise the marginal likelihood of points over the lengthscales of a Gaussian kernel."""
     # Shapes: points (n,) or (n, D).
@@ -122,24 +116,29 @@ def learn_lengthscale(
     rows = rows / units
     with one_blas_thread():
         likelihood = form(rows, noise=noise, measure=measure)
-        few = rows[spread_out_varied(rows, ROWS_SCANNED)]
+        few = rows[spread_out_varied(rows, rows_scanned)]
         scanned = _span(few)
         of_few = MarginalLikelihood(few, noise, measure)
         heights = _heights(of_few, scanned, len(units))
         starts = np.log(scanned[_peaks(heights)])
-        edges = np.log(scanned[0]) - BEYOND_SCAN, np.log(scanned[-1]) + BEYOND_SCAN
+        edges = np.log(scanned[0]) - beyond_scan, np.log(scanned[-1]) + beyond_scan
         climbed = [_climb(likelihood, start, edges, units, separate) for start in starts]
     ends = sorted((end for end in climbed if end is not None), key=lambda end: -end.log_likelihood)
     if not ends:  # all searches start where all rows, not the few scanned, have a flat one
         likelihood(np.full(len(units), scanned[np.argmax(heights)]))
     maxima: list[Maximum] = []
     for end in ends:
-        if all(np.abs(np.log(end.lengthscale / known.lengthscale)).max() > SAME for known in maxima):
+        if all(np.abs(np.log(end.lengthscale / known.lengthscale)).max() > same_maximum for known in maxima):
             maxima.append(end)
     return LearntLengthscale(tuple(maxima), len(rows), scanned, heights, units)
 
 
-def _span(points: np.ndarray) -> np.ndarray:
+def _span(
+    points: np.ndarray,
+    *,
+    # and its lengthscales.
+    lengthscales_scanned: int = 20,
+) -> np.ndarray:
     """Lengthscales from less than neighbours' distances to the largest one, at even steps of their log."""
     distances = pdist(points)
     distances = distances[distances > 0]
@@ -150,7 +149,7 @@ def _span(points: np.ndarray) -> np.ndarray:
         )
     # Of n^2 / 2 distances the n shortest are about those between nearest neighbours.
     lowest = 0.25 * np.quantile(distances, min(1.0, 2 / len(points)))
-    return np.geomspace(lowest, 2 * distances.max(), LENGTHSCALES_SCANNED)
+    return np.geomspace(lowest, 2 * distances.max(), lengthscales_scanned)
 
 
 def _heights(likelihood: Likelihood, scanned: np.ndarray, columns: int) -> np.ndarray:
@@ -174,7 +173,14 @@ def _peaks(heights: np.ndarray) -> np.ndarray:
 
 
 def _climb(
-    likelihood: Likelihood, start: float, edges: tuple[float, float], units: np.ndarray, separate: bool
+    likelihood: Likelihood,
+    start: float,
+    edges: tuple[float, float],
+    units: np.ndarray,
+    separate: bool,
+    *,
+    # Minus the log likelihood where it is zero: the search needs finite values.
+    impossible: float = 1e100,
 ) -> Maximum | None:
     """Search from a common log lengthscale, in `units`; None where the embedding is flat at the start."""
 
@@ -182,13 +188,13 @@ def _climb(
         try:
             value, slopes = likelihood(np.broadcast_to(np.exp(logs), units.shape))
         except FlatEmbedding:
-            return UNLIKELY, np.zeros(len(logs))
+            return impossible, np.zeros(len(logs))
         # A lengthscale that all columns share has the sum of their slopes.
         return -value, -slopes if separate else -slopes.sum(keepdims=True)
 
     at = np.full(len(units) if separate else 1, start)
     found = minimize(lowered, at, jac=True, method="L-BFGS-B", bounds=[edges] * len(at))
-    if found.fun >= UNLIKELY:
+    if found.fun >= impossible:
         return None
     at_edge = bool(np.any((found.x <= edges[0]) | (found.x >= edges[1])))
     return Maximum(np.exp(found.x) * units, -float(found.fun), at_edge)

@@ -13,9 +13,6 @@ from pymc_kbr.arrays.refusals import shown, squarable
 from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.kernels import Gaussian
 
-CACHED_ROWS = 128
-"""Rows of a matrix that are worked on at once, so few that they stay in the cache."""
-
 LOG_2_PI = float(np.log(2 * np.pi))
 
 
@@ -76,6 +73,9 @@ class MarginalLikelihood:
         scaled: np.ndarray,
         lengthscale: np.ndarray,
         constant: float | None,
+        *,
+        # Rows of a matrix in a block that fits into the cache.
+        cached_rows: int = 128,
     ) -> np.ndarray:
         """The gradient (D,) but for rows that are far from all others."""
         n, slopes = len(scaled), np.zeros(scaled.shape[1])
@@ -83,8 +83,8 @@ class MarginalLikelihood:
         by_embedding = solved[:, None] / n
         left, right = np.hstack([left, -by_embedding]), np.hstack([right, np.ones((n, 1))])
         both, swapped = np.hstack([left, right]), np.hstack([right, left])
-        for i in range(0, n, CACHED_ROWS):
-            rows, upto = slice(i, i + CACHED_ROWS), min(i + CACHED_ROWS, n)
+        for i in range(0, n, cached_rows):
+            rows, upto = slice(i, i + cached_rows), min(i + cached_rows, n)
             own = root[rows, :upto]
             of_covariance = np.outer(solved[rows], solved[:upto])
             of_covariance -= inverse[rows, :upto]
@@ -304,13 +304,6 @@ def _wider(lengthscale: np.ndarray) -> Gaussian:
 # --- the Jacobian ---
 
 
-FAR_SUM = 1e-60
-"""Sum of a point's kernel values with all others below which they are formed over again, by their ratios."""
-
-FLAT_DERIVATIVE = 1e3 * np.finfo(float).eps
-"""Of the sum of the summands' sizes: a derivative below that is what rounding leaves of zero."""
-
-
 class FlatEmbedding(ValueError):
     """The gradient is zero at a point, and the marginal likelihood with it."""
 
@@ -340,7 +333,16 @@ class Jacobian:
         return self.of_rows(np.arange(len(scaled)), kernel, scaled, lengthscale)
 
     def of_rows(
-        self, rows: np.ndarray, kernel: np.ndarray, scaled: np.ndarray, lengthscale: np.ndarray
+        self,
+        rows: np.ndarray,
+        kernel: np.ndarray,
+        scaled: np.ndarray,
+        lengthscale: np.ndarray,
+        *,
+        # Sum of a point's kernel values with all others below which they are computed anew, by their ratios.
+        least_sum: float = 1e-60,
+        # A derivative below this share of the summands' sizes is the rounding of zero.
+        rounding: float = 1e3 * np.finfo(float).eps,
     ) -> Volume:
         """The same of some points alone, whose numbers are `rows` (b,), from their rows (b, n) of it."""
         n = len(scaled)
@@ -351,13 +353,13 @@ class Jacobian:
         embedding = (total + self._alike[rows]) / n
         towards = sums[:, :-1] - scaled[rows] * total[:, None]
         logs = np.zeros(len(rows))
-        far = np.flatnonzero(total < FAR_SUM)
+        far = np.flatnonzero(total < least_sum)
         of_far = [self._by_ratios(int(rows[i]), scaled) for i in far]
         for i, (weights, exponent) in zip(far, of_far, strict=True):
             towards[i], total[i], logs[i] = weights @ (scaled - scaled[rows[i]]), weights.sum(), -exponent
         size = np.sqrt(np.sum((towards / lengthscale) ** 2, axis=1))
         summands = total * np.max(np.abs(scaled).max(axis=0) / lengthscale)
-        _refuse_flat(rows[~(size > FLAT_DERIVATIVE * summands)], n)
+        _refuse_flat(rows[~(size > rounding * summands)], n)
         pull = towards / (lengthscale * size[:, None]) ** 2
         slopes = -2 * np.sum((towards / (lengthscale * size[:, None])) ** 2, axis=0)
         for i, (weights, _) in zip(far, of_far, strict=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -196,40 +196,6 @@ class Adjusted(Estimator):
     def _of_most_columns(self) -> Adjustment:
         """The adjustment of the rows that are moved along most columns."""
         return max(self._strata, key=lambda part: int(part.columns.sum())).adjustment
-
-    def fit_sharing(self, fitted: Adjusted, rng: np.random.Generator) -> Self:
-        """Fit to the table of another one, and share what its adjustment has computed.
-
-        Parameters
-        ----------
-        fitted : Adjusted
-            Fitted; it stays as it is.
-        rng : numpy.random.Generator
-            For solvers that draw at random.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        TypeError, ValueError, MemoryError
-            As `fit`.
-        """
-        self.check(len(fitted.table_), streamed=fitted.table_.streamed)
-        self.table_ = fitted.table_
-        self._fit_inner(rng)
-        mine, theirs = make_adjustment(self.adjustment), make_adjustment(fitted.adjustment)
-        self._strata = self._fit_strata(rng)
-        if self._strata:
-            self.adjustment_ = self._of_most_columns()
-            return self
-        # scikit-learn's estimators have no equality; their words hold all arguments.
-        if repr(mine) == repr(theirs):
-            self.adjustment_ = fitted.adjustment_
-        else:
-            self.adjustment_ = clone(mine).fit_sharing(fitted.adjustment_, *self._regressed(), rng)
-        return self
 
     def _fit_inner(self, rng: np.random.Generator) -> None:
         """The estimator that gives the weights, on the same table."""

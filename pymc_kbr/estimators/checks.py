@@ -19,7 +19,7 @@ from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.estimators.fitted_table import FittedTable, Sample
 from pymc_kbr.estimators.summaries import Summary
 from pymc_kbr.estimators.summaries.transformed import CommonScale, Transformed
-from pymc_kbr.posterior.doubt import PosteriorWarning
+from pymc_kbr.posterior.posterior import PosteriorWarning
 
 
 def warn_of_rows(table: FittedTable) -> None:
@@ -43,8 +43,9 @@ def warn_of_outliers(table: FittedTable) -> None:
             few = _few(found, table, sample)
         warnings.warn(
             f"the deviation of the statistic in column {columns[found.column]} is that of {few}, and "
-            f"{times(found.deviation / found.of_the_rest)} that of the rest: measured by it all others "
-            "are alike, and it hardly counts; leave these rows out, or take the statistic's logarithm",
+            f"{times(found.deviation / found.of_the_rest)} that of the rest: divided by it, the other "
+            "rows hardly differ, so the statistic has hardly any effect; leave these rows out, or take its "
+            "logarithm",
             UserWarning,
             stacklevel=users_line(),
         )
@@ -95,17 +96,16 @@ def warn_of_copies(table: FittedTable) -> None:
 DIFFERENT = 1e-9
 """Relative difference from which an observation is not what a statistic is in every simulation."""
 
-FARTHEST_OBSERVATION = 1e100
-"""Of an observation, in the table's scale: farther off, distances to all rows are the same number."""
 
-
-TIMES_WIDE = 50.0
-"""Times its median, beyond which the highest hundredth of a positive parameter is far: of a log-normal whose
-logarithm has a deviation above 1.7.
-"""
-
-
-def warn_of_wide(points: np.ndarray, support: Support, names: Sequence[str] | None) -> None:
+def warn_of_wide(
+    points: np.ndarray,
+    support: Support,
+    names: Sequence[str] | None,
+    *,
+    # The highest hundredth of a positive parameter over its median, as of a log-normal whose logarithm has a
+    # deviation of 1.7.
+    times_wide: float = 50.0,
+) -> None:
     """Say which parameters (m, p) are positive over orders of magnitude, and have no bound that says so."""
     unbounded = [
         column
@@ -117,7 +117,7 @@ def warn_of_wide(points: np.ndarray, support: Support, names: Sequence[str] | No
     for column in unbounded:
         values = points[:, column]
         middle, high = np.quantile(values, [0.5, 0.99])
-        if values.min() > 0 and high > TIMES_WIDE * middle:
+        if values.min() > 0 and high > times_wide * middle:
             name = f"in column {column}" if names is None else repr(names[column])
             warnings.warn(
                 f"the parameter {name} is positive in all rows, with a median of {middle:.3g} and a "
@@ -165,27 +165,33 @@ def warn_of_impossible(x: np.ndarray, table: FittedTable, names: Names) -> None:
 
 
 def warn_of_nearest_level(found: list[tuple[int, float, float]], names: Names) -> None:
-    """Say for which columns and values, that no simulation has, rare ones beside them stand."""
+    """Warn of values that no simulation has, which are read as rare neighbouring ones."""
     for column, value, other in dict.fromkeys(found):
         warnings.warn(
             f"no simulation has the value {value:.15g} of the statistic {names.statistic(column)}, which has "
-            f"few values, and few have {other:.15g} beside it: the likelihood is that of {other:.15g}; "
+            f"few values; the likelihood is that of the neighbouring value {other:.15g}, which is rare; "
             "simulate more, or nearer",
             PosteriorWarning,
             stacklevel=users_line(),
         )
 
 
-def check_scaled(scaled: np.ndarray, x: np.ndarray) -> None:
+def check_scaled(
+    scaled: np.ndarray,
+    x: np.ndarray,
+    *,
+    # Farther observations, in scaled units, are refused: their distances to all rows are one number.
+    farthest_observation: float = 1e100,
+) -> None:
     """Refuse observations x (k, d) so far off that distances to them overflow."""
-    near = np.abs(scaled) < FARTHEST_OBSERVATION  # NaN is not: what has overflowed on the way
+    near = np.abs(scaled) < farthest_observation  # NaN is not: what has overflowed on the way
     far = np.flatnonzero(~near.all(axis=1))
     if far.size:
         row = int(far[0])
         column = int(np.argmax(np.abs(x[row])))
         raise ValueError(
             f"the observation has the value {x[row, column]:.3g} in statistic {column}, more than "
-            f"{FARTHEST_OBSERVATION:g} "
+            f"{farthest_observation:g} "
             "deviations from the table; no distance to a row can be measured: look at its units"
         )
 

@@ -60,17 +60,15 @@ from pymc_kbr.estimators.likelihood.evaluation import (
 )
 from pymc_kbr.estimators.likelihood.exchangeable import Exchangeable
 from pymc_kbr.estimators.likelihood.form import Prepared
-from pymc_kbr.estimators.likelihood.free_density import free_log_density
 from pymc_kbr.estimators.likelihood.location_scale import LocationScale
 from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
-from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density, start_rows
+from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density, free_log_density, start_rows
 from pymc_kbr.estimators.likelihood.structure import Declared, Structure, column_of
 from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation, log_integral, tempered
 from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Dependent, Summary, Transformed
 from pymc_kbr.estimators.summaries.transformed import Cells
-from pymc_kbr.posterior.doubt import PosteriorWarning
-from pymc_kbr.posterior.posterior import Posterior
+from pymc_kbr.posterior.posterior import Posterior, PosteriorWarning
 
 # --- estimators that fit a conditional density ---
 

@@ -14,9 +14,6 @@ from pymc_kbr.arrays.observations import Observations
 from pymc_kbr.estimators.fitted_table import scaled
 from pymc_kbr.posterior.posterior import Posterior
 
-REFIT_SEED = 20
-"""Of solvers that draw at random, when an estimator is fitted again: the same gaps, the same posterior."""
-
 Fitted = TypeVar("Fitted", bound=Any)
 
 
@@ -37,7 +34,14 @@ def _on_rest(estimator: Any, columns: np.ndarray) -> Any:
     return alone or on_statistics(estimator, columns)
 
 
-def on_statistics(estimator: Fitted, columns: np.ndarray | Sequence[int]) -> Fitted:
+def on_statistics(
+    estimator: Fitted,
+    columns: np.ndarray | Sequence[int],
+    *,
+    # Seed of solvers that draw at random when an estimator is fitted again: the same gaps, the same
+    # posterior.
+    refit_seed: int = 20,
+) -> Fitted:
     """The estimator fitted anew to some of its statistics, with the settings that it was given."""
     table, raw = estimator.table_, getattr(estimator.table_, "raw", None)
     scale = estimator.scale_of_statistics()
@@ -60,7 +64,7 @@ def on_statistics(estimator: Fitted, columns: np.ndarray | Sequence[int]) -> Fit
     parameters, statistics = map(np.ascontiguousarray, (table.parameters, raw[:, columns]))
     rows = CheckedRows.trusted(parameters, statistics, table.support, table.ratio, table.success)
     fitted.names_ = estimator.names_.of_statistics(columns)
-    fitted.fit_table(scaled(rows, scale, table.draws), np.random.default_rng(REFIT_SEED))
+    fitted.fit_table(scaled(rows, scale, table.draws), np.random.default_rng(refit_seed))
     # A density that is known stays; one that was estimated is estimated anew.
     known = None if getattr(estimator, "prior_estimated_", 1.0) else estimator.log_prior_
     return fitted.under(known)

@@ -31,9 +31,6 @@ from pymc_kbr.kernels import Kernel
 REGULARISATION_OF_PRIOR = 1e-5
 """eta of the weights that stand for the prior itself: small, since what they weight is averaged."""
 
-BEYOND_ROWS = 0.1
-"""Share of a prior beyond the rows of the table, in one parameter, above which a warning is given."""
-
 
 @dataclass(frozen=True, eq=False)
 class PriorWeights:
@@ -158,7 +155,14 @@ def with_mean(base: np.ndarray, theta: np.ndarray, near: np.ndarray, mean: np.nd
     return moved
 
 
-def check_prior(draws: np.ndarray, weights: np.ndarray, parameters: np.ndarray) -> None:
+def check_prior(
+    draws: np.ndarray,
+    weights: np.ndarray,
+    parameters: np.ndarray,
+    *,
+    # Share of a prior beyond the table's rows, in one parameter, from which a warning is given.
+    beyond_rows: float = 0.1,
+) -> None:
     """Refuse a prior that is no other prior of the table's parameters."""
     # Shapes: draws, weights (l, p), (l,); parameters (n, p).
     if draws.shape[1] != parameters.shape[1]:
@@ -175,7 +179,7 @@ def check_prior(draws: np.ndarray, weights: np.ndarray, parameters: np.ndarray) 
     share = np.abs(weights) @ beyond / np.abs(weights).sum()
     column = int(np.argmax(share))
     # Of the table's own prior two draws in n + 1 lie beyond n rows.
-    if share[column] <= BEYOND_ROWS + 2 / (len(parameters) + 1):
+    if share[column] <= beyond_rows + 2 / (len(parameters) + 1):
         return
     where = (
         f"{share[column]:.0%} of the prior lies beyond the table's rows in the parameter of column {column}, "

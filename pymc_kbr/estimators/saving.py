@@ -165,7 +165,10 @@ JOINED = {
         "estimators.summaries.curved_posterior_mean",
         "estimators.summaries.joint_posterior_mean",
     ),
-    "estimators.summaries.relevance": ("estimators.summaries.of_table",),
+    "estimators.summaries.relevance": (
+        "estimators.summaries.learnt_lengthscales",
+        "estimators.summaries.of_table",
+    ),
     "estimators.summaries.transformed": (
         "estimators.summaries.cells",
         "estimators.summaries.common_scale",
@@ -460,7 +463,7 @@ def _value_class(name: str) -> type:
     except (ImportError, AttributeError):
         raise _Refused(
             f"holds a {name!r}, which this version of pymc_kbr does not have; take the version that "
-            "wrote it, or fit anew"
+            "wrote it, or fit again"
         ) from None
     if not isinstance(found, type):
         raise _Refused(f"names {name!r}, which is no class; it is not loaded")

@@ -9,9 +9,8 @@ import numpy as np
 
 from pymc_kbr.arrays.weighted import spread_out, spread_out_by_weight
 from pymc_kbr.embedding.density_ratio import RATIO_REGULARISATIONS, leave_one_out_scores
-from pymc_kbr.filtering.given import GivenSettings, of_family
 from pymc_kbr.filtering.recursion import How, Recursion
-from pymc_kbr.filtering.settings import FilterSettings
+from pymc_kbr.filtering.settings import FilterSettings, GivenSettings, of_family
 from pymc_kbr.filtering.training import Joint, Training
 from pymc_kbr.filtering.transitions import Regression
 from pymc_kbr.gram.dense import CachedGram
@@ -27,9 +26,6 @@ OBSERVATION_SCALES = (0.5, 1.0, 2.0, 4.0)
 REGULARISATIONS = {"iw_kbr": (1e-1, 1e-2, 1e-3, 1e-4), "kbr": (1e-2, 1e-3, 1e-4, 1e-5)}
 """lambda and delta that are tried."""
 
-LEAST_REGULARISATION = 1e-10
-"""Where the smallest of these is the best, smaller ones are tried while they are better on evidence."""
-
 START = {"iw_kbr": (0.3, 2.0, 0.3), "kbr": (0.3, 1.0, 0.1)}
 """Both bandwidths, and n lambda or n delta, from which is departed on evidence alone."""
 
@@ -38,9 +34,6 @@ PRIOR_STRENGTH = 0.1
 
 EVIDENCE = 2.0
 """Standard errors by which the held-out error of other settings must be lower to be taken."""
-
-STEPS_TOGETHER = 10
-"""Held-out steps, dependent ones, whose errors are averaged before a standard error is taken."""
 
 LAST_STEPS, LARGEST_SHARE = 200, 1 / 3
 """Steps of the training sequences that are held out for the choice, and their share at most."""
@@ -174,13 +167,19 @@ class Held:
         return best
 
 
-def is_better(squares: np.ndarray, than: np.ndarray) -> bool:
+def is_better(
+    squares: np.ndarray,
+    than: np.ndarray,
+    *,
+    # Held-out steps depend on each other: errors of so many are averaged before a standard error is taken.
+    steps_in_block: int = 10,
+) -> bool:
     """Whether errors (T,) are lower than others (T,) by `EVIDENCE` standard errors of the difference."""
     if not np.all(np.isfinite(than)):
         return True
     # Errors of neighbouring steps are dependent, and make each other's error look small; means of blocks are
     # hardly so.
-    blocks = np.array_split(squares - than, max(2, len(squares) // STEPS_TOGETHER))
+    blocks = np.array_split(squares - than, max(2, len(squares) // steps_in_block))
     means = np.array([block.mean() for block in blocks])
     return bool(means.mean() < -EVIDENCE * means.std(ddof=1) / np.sqrt(len(means)))
 
@@ -216,10 +215,16 @@ def choose(training: Training, how: How, given: GivenSettings) -> Chosen:
 
 
 def _below(
-    point: tuple[float, float], held: Held, search: Search, settings: FilterSettings
+    point: tuple[float, float],
+    held: Held,
+    search: Search,
+    settings: FilterSettings,
+    *,
+    # Smaller regularisations are tried while they are better, down to this one.
+    least_regularisation: float = 1e-10,
 ) -> tuple[float, float]:
     """A bandwidth with tenths of its lambda or delta, as long as each is better than the one before."""
-    while point[1] > LEAST_REGULARISATION:
+    while point[1] > least_regularisation:
         smaller = (point[0], point[1] / 10)
         if held.challenge([search.with_observations(settings, *smaller)]) is None:
             break

@@ -26,9 +26,8 @@ from pymc_kbr.filtering.choice import (
 from pymc_kbr.filtering.filtered_states import FilteredStates
 from pymc_kbr.filtering.fitted import FittedFilter
 from pymc_kbr.filtering.gaussian import GaussianFilter, applies
-from pymc_kbr.filtering.given import FREE, GivenSettings, of_family
 from pymc_kbr.filtering.recursion import Belief, How, Recursion
-from pymc_kbr.filtering.settings import FilterSettings
+from pymc_kbr.filtering.settings import FREE, FilterSettings, GivenSettings, of_family
 from pymc_kbr.filtering.smoothing import choose_belief
 from pymc_kbr.filtering.training import Training, Units, evenly_spaced
 from pymc_kbr.filtering.transitions import RULES

@@ -11,8 +11,7 @@ import xarray as xr
 from scipy.stats import norm
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.pictures.axes import drawn_on, once_axes
-from pymc_kbr.arrays.pictures.palette import BAND, OBSERVED, POSTERIOR, TRUTH
+from pymc_kbr.arrays.plotting import BAND, OBSERVED, POSTERIOR, TRUTH, drawn_on, once_axes
 from pymc_kbr.arrays.refusals import generator_of, shown, whole
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms

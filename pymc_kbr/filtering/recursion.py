@@ -30,9 +30,6 @@ from pymc_kbr.gram import Gram, LowRankGram
 from pymc_kbr.gram.dense import CachedGram, part_of
 from pymc_kbr.posterior.posterior import Posterior
 
-ON_ONE_THREAD = 2000
-"""Training pairs up to which an update is done sooner by one thread of BLAS than by several."""
-
 
 @dataclass(frozen=True)
 class How:
@@ -120,8 +117,13 @@ class Recursion:
                 )
             )
 
-    def _threads(self) -> AbstractContextManager[object]:
-        return one_blas_thread() if self.count <= ON_ONE_THREAD else nullcontext()
+    def _threads(
+        self,
+        *,
+        # Up to so many training pairs one thread of BLAS is faster than several.
+        on_one_thread: int = 2000,
+    ) -> AbstractContextManager[object]:
+        return one_blas_thread() if self.count <= on_one_thread else nullcontext()
 
     def conditional_mean(self, observation: np.ndarray) -> np.ndarray:
         """Weights (N,) of the state given one observation alone, by regression on the training pairs."""

@@ -144,7 +144,7 @@ class Training:
             left -= taken
         parts = [slice(a, b) for a, b in reversed(kept)]
         if not parts:
-            raise ValueError("no training sequence is left beside the held-out steps")
+            raise ValueError("no training sequence is left without the held-out steps")
         return Training.of_sequences(
             [self.states[part] for part in parts],
             [self.observations[part] for part in parts],
@@ -251,17 +251,19 @@ def _two(
 # --- Gram matrices, computed once ---
 
 
-FEWEST_FOR_FACTOR = 100
-"""Rows from which "auto" looks whether a factorisation is so good."""
-
-
 def gram_of(
-    solver: Any, kernel: Kernel, points: np.ndarray, rng: np.random.Generator
+    solver: Any,
+    kernel: Kernel,
+    points: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    # Rows from which "auto" tries a factorisation.
+    fewest_for_factor: int = 100,
 ) -> CachedGram | LowRankGram:
     """The Gram matrix of points (n, d), kept in memory, or of finitely many features."""
     solver, n = make_solver(solver), len(points)
     if isinstance(solver, Auto):
-        if n >= FEWEST_FOR_FACTOR:
+        if n >= fewest_for_factor:
             # At a quarter of the rank it costs a sixteenth of the exact factorisation: to look is cheap.
             tried = IncompleteCholesky(max(1, min(n // 4, 500)), AS_EXACT).gram(kernel, points, rng, 0.0)
             if isinstance(tried, LowRankGram) and _left_out(tried, kernel, points) <= AS_EXACT:

@@ -117,8 +117,8 @@ def warn_of_outliers(training: Training) -> None:
             warnings.warn(
                 f"the deviation of column {found.column} of the {side} is that of {len(found.rows)} of "
                 f"{len(rows)} rows ({found.shown()}), {times(found.deviation / found.of_the_rest)} that "
-                "of the rest: measured by it all others are alike, and it hardly counts; leave these rows "
-                "out, or take the column's logarithm",
+                "of the rest: divided by it, the other rows hardly differ, so the column has hardly any "
+                "effect; leave these rows out, or take its logarithm",
                 UserWarning,
                 stacklevel=users_line(),
             )

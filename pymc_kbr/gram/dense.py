@@ -208,6 +208,4 @@ def part_of(gram: Gram, rows: np.ndarray) -> Gram:
         return LowRankGram(gram.features[rows], gram.feature_map)
     if isinstance(gram, CachedGram):
         return gram.part(rows)
-    raise TypeError(
-        f"rows of a {type(gram).__name__} do not stand by themselves; take an exact or low-rank one"
-    )
+    raise TypeError(f"rows of a {type(gram).__name__} cannot be taken alone; take an exact or low-rank one")

@@ -16,9 +16,6 @@ from pymc_kbr.kernels import Kernel
 LEAST_BLOCKS = 20
 """Blocks below which a mean over them is not yet near normal."""
 
-ROUNDING_OF_NORM = 1e-28
-"""Of a matrix's squared norm: what centring leaves of one that is constant."""
-
 
 class Centred(NamedTuple):
     """A matrix (n, n) whose diagonal is zero, as each row's sum is, and the squared norm it had before."""
@@ -85,11 +82,20 @@ class Blocks:
         self._cubed = set(spread_out(count, LEAST_BLOCKS).tolist())  # blocks are alike
         self._flat = True
 
-    def add(self, i: int, a: Centred, b: Centred, scale: float = 1.0) -> None:
+    def add(
+        self,
+        i: int,
+        a: Centred,
+        b: Centred,
+        scale: float = 1.0,
+        *,
+        # What centring leaves of a constant matrix, over its squared norm.
+        rounding_of_norm: float = 1e-28,
+    ) -> None:
         """The i-th block, whose statistic is `scale` times <a, b>."""
         size = len(a.matrix) * (len(a.matrix) - 3)
         squares = a.squared, b.squared
-        self._flat &= squares[0] <= ROUNDING_OF_NORM * a.before or squares[1] <= ROUNDING_OF_NORM * b.before
+        self._flat &= squares[0] <= rounding_of_norm * a.before or squares[1] <= rounding_of_norm * b.before
         self._values[i] = scale * np.vdot(a.matrix, b.matrix)
         self._variances[i] = scale**2 * 2 * squares[0] * squares[1] / size
         if i in self._cubed:
@@ -165,7 +171,7 @@ def refuse_alike(alike: bool) -> None:
     """Refuse permutations that have the same statistic, but for rounding."""
     if alike:
         raise ValueError(
-            "all permutations have the same statistic, and no gamma distribution stands for them: the "
+            "all permutations have the same statistic, and no gamma distribution approximates them: the "
             "bandwidth is far below or above all distances; take another one, or form='exact' with "
             "null='permutation'"
         )

@@ -28,9 +28,6 @@ from pymc_kbr.regression.kernel_ridge import KernelRegression
 ALL_PAIRS_ROWS = 5000
 """Rows up to which statistics are those of all pairs."""
 
-LARGEST_RANK_SHARE = 0.3
-"""Of the number of rows: of larger factors products take longer than the matrix with its rows permuted."""
-
 
 @default_arithmetic
 def hsic_test(
@@ -164,9 +161,16 @@ class Side:
         self.off_diagonal = self.sums - self.diagonal
 
     @classmethod
-    def exact(cls, points: np.ndarray, kernel: Kernel) -> Side:
+    def exact(
+        cls,
+        points: np.ndarray,
+        kernel: Kernel,
+        *,
+        # Rank over rows: with a higher rank, products take longer than the matrix with its rows permuted.
+        largest_rank_share: float = 0.3,
+    ) -> Side:
         """Of points (n, d) under a kernel."""
-        rank = max(1, int(LARGEST_RANK_SHARE * len(points)))
+        rank = max(1, int(largest_rank_share * len(points)))
         factor, _ = pivoted_cholesky(kernel, points, rank, AS_EXACT)
         # One of full rank was ended by its rank, not by its residual: it stands for no matrix.
         if factor.shape[1] < rank:

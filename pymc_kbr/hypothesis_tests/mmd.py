@@ -289,6 +289,6 @@ def as_strata(strata: Any, m: int, n: int) -> np.ndarray | None:
     if not np.intersect1d(codes[:m], codes[m:]).size:
         raise ValueError(
             "no stratum has rows of both x and y, so that no permutation within strata changes anything; "
-            "label the rows of both samples alike, or leave strata out"
+            "give both samples the same labels, or leave strata out"
         )
     return codes

@@ -9,8 +9,7 @@ import numpy as np
 from scipy.stats import norm
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.pictures.axes import drawn_on
-from pymc_kbr.arrays.pictures.palette import BAND, DIVERGING, POSTERIOR, RULE
+from pymc_kbr.arrays.plotting import BAND, DIVERGING, POSTERIOR, RULE, drawn_on
 from pymc_kbr.arrays.refusals import check_seed, generator_of
 from pymc_kbr.arrays.refusals import probability as refuse_probability
 from pymc_kbr.arrays.rows import (

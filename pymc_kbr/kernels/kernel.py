@@ -248,16 +248,17 @@ def squared_distances(a: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
     return squares
 
 
-LOST = 1e-6
-"""Of their median, within which the smallest squared norm is that of points on one side of their mean."""
-
-
-def _lose_digits(norms: np.ndarray) -> bool:
+def _lose_digits(
+    norms: np.ndarray,
+    *,
+    # Smallest squared norm over the median one: below it the points lie on one side of their mean.
+    one_sided: float = 1e-6,
+) -> bool:
     """Whether a point is so far from all others that their differences are lost to rounding."""
     if len(norms) < 3:
         return False
     middle = np.partition(norms, len(norms) // 2)[len(norms) // 2]
-    return bool(middle - norms.min() < LOST * middle and norms.max() > 2 * middle)
+    return bool(middle - norms.min() < one_sided * middle and norms.max() > 2 * middle)
 
 
 # --- the Matérn and Laplace kernels ---

@@ -83,7 +83,8 @@ def to_arviz(
     timings : dict of str to float
         Seconds of the stages after the simulation.
     notes : dict, optional
-        More attributes of the result, such as the warnings of `pymc_kbr.checking.diagnostics`.
+        More attributes of the result, such as the warnings of `pymc_kbr.checking.diagnostics`. A list of
+        dicts with the same keys becomes a group: the key is its dimension, those of the dicts its variables.
     log_densities : dict of dict of ndarray of shape (chains * draws,), optional
         Groups of log densities at the draws, by the names of the variables whose densities they are.
 
@@ -123,7 +124,9 @@ def to_arviz(
     names = posterior.names or [f"theta_{i}" for i in range(p)]
     columns = table.parameter_columns if table else Columns.scalars(list(names))
     _check_together(posterior, table, model, weights)
-    attributes = _attributes(posterior, table, estimator, timings or {}) | (notes or {})
+    lists = {name: rows for name, rows in (notes or {}).items() if isinstance(rows, list)}
+    plain = {name: note for name, note in (notes or {}).items() if name not in lists}
+    attributes = _attributes(posterior, table, estimator, timings or {}) | plain
     dims, coords = _dims(columns, model)
     statistics = {} if table is None else _dims(table.statistic_columns, model)[0]
     check_variable_names(dims, statistics)
@@ -146,6 +149,8 @@ def to_arviz(
         numbers = Columns.scalars(list(held))
         values = {name: np.asarray(logs) for name, logs in held.items()}
         groups[group] = _dataset(values, numbers, dict.fromkeys(held, ()), {}, chains)
+    for name, rows in lists.items():
+        groups[name] = xr.Dataset({key: (name, [row[key] for row in rows]) for key in rows[0]})
     if store is not None:
         attributes[PATH] = str(Path(store).resolve())
     for dataset in groups.values():
@@ -332,13 +337,13 @@ def _attributes(
         **{f"seconds_{stage}": seconds for stage, seconds in timings.items()},
     }
     if posterior.statistics is not None:
-        attributes["statistics_used"] = json.dumps(posterior.statistics)
+        attributes["statistics_used"] = "\n".join(posterior.statistics)
     if table is not None:
         attributes |= {
             "simulations": table.simulations,
             "simulations_failed": len(table.failures),
             "seed": "" if table.seed is None else str(table.seed),
-            "provenance": json.dumps(table.provenance),
+            **{f"provenance_{name}": words for name, words in table.provenance.items()},
             **{f"seconds_{stage}": seconds for stage, seconds in table.timings.items()},
         }
     attributes["sampling_time"] = sum(v for k, v in attributes.items() if k.startswith("seconds_"))
@@ -355,10 +360,6 @@ def power_scaling(result: Any, component: str) -> xr.Dataset:
 # --- rows that represent the prior ---
 
 
-ROWS_SHOWN = 10_000
-"""Rows that are shown of a prior."""
-
-
 @dataclass(frozen=True, eq=False)
 class PriorRows:
     """Which rows, and what they are."""
@@ -369,7 +370,14 @@ class PriorRows:
     words: str
 
     @classmethod
-    def of(cls, table: Any, ratio: np.ndarray | None = None) -> PriorRows:
+    def of(
+        cls,
+        table: Any,
+        ratio: np.ndarray | None = None,
+        *,
+        # Rows of the prior in the result.
+        rows_shown: int = 10_000,
+    ) -> PriorRows:
         """Rows of a `ReferenceTable` for its prior, or for another one."""
         # Shapes: ratio (n,).
         elsewhere = table.origin.from_proposal
@@ -382,7 +390,7 @@ class PriorRows:
         if ratio is not None:
             weights = ratio if weights is None else weights * ratio
         if weights is None:
-            return cls(spread_out(len(table), ROWS_SHOWN), f"rows of the reference table, as drawn{between}")
+            return cls(spread_out(len(table), rows_shown), f"rows of the reference table, as drawn{between}")
         known = (
             f" times the known likelihood of {', '.join(table.origin.known)}" if table.origin.known else ""
         )
@@ -390,7 +398,7 @@ class PriorRows:
             f"rows of the reference table, resampled by the density of the prior{known if elsewhere else ''} "
             f"over that of the rows, of which {effective_sample_size(weights):.0f} are effective{between}"
         )
-        count = min(len(weights), ROWS_SHOWN)
+        count = min(len(weights), rows_shown)
         steps = (np.arange(count) + 0.5) / count
         rows = np.searchsorted(np.cumsum(weights) / weights.sum(), steps)
         # Rounding may leave the summed weights below the last step.

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from pymc_kbr.tables.reference_table import ReferenceTable
 
 
+class PosteriorWarning(UserWarning):
+    """A posterior that should not be trusted as it is."""
+
+
 # --- weighted atoms and their draws ---
 
 
@@ -345,7 +349,7 @@ class Posterior(WeightedAtoms):
         return found[0] if np.ndim(q) == 0 else found
 
     def mode(self, starts: int = 5, bandwidth: float | None = 0.5) -> np.ndarray:
-        """Posterior mode: see `pymc_kbr.embedding.preimage`.
+        """Posterior mode: see `pymc_kbr.embedding.embedding`.
 
         Parameters
         ----------

@@ -12,21 +12,8 @@ from pymc_kbr.arrays.scaling import unit_deviations, units_of
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.weighted import effective_sample_size
 
-LARGEST_BANDWIDTH = 0.9
-"""Share of a neighbourhood's deviation that smoothing may replace by noise."""
-
-NEIGHBOURS_AN_ENTRY, NEIGHBOURS_A_COLUMN, FEWEST_NEIGHBOURS = 4, 20, 12
-"""Neighbours of an atom that are used: for an entry of a covariance, for a column at most, and at least."""
-
 NOISE_AT_ONCE = 2**22
 """Random numbers that are held at once."""
-
-ATOMS_FOR_VARIANCES = 20
-"""Different atoms from which variances are compared, to undo what neighbours' means on one side take away."""
-
-
-REDRAWN = 10
-"""Times that noise is drawn again where it leads out of the support."""
 
 
 def unsmoothed(
@@ -48,7 +35,21 @@ def globally(
     return mean + np.sqrt(1 - h**2) * (atoms[rows] - mean) + h * noise
 
 
-def locally(atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def locally(
+    atoms: np.ndarray,
+    weights: np.ndarray,
+    rows: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    # Neighbours of an atom for each entry of a covariance,
+    neighbours_an_entry: int = 4,
+    # for each column at most,
+    neighbours_a_column: int = 20,
+    # and at least.
+    fewest_neighbours: int = 12,
+    # Different atoms, at least, whose variances correct for one-sided neighbours.
+    atoms_for_variances: int = 20,
+) -> np.ndarray:
     """Noise of the covariance among each atom's neighbours."""
     carrying = np.flatnonzero(weights > 0)
     count, q = len(carrying), atoms.shape[1]
@@ -59,7 +60,7 @@ def locally(atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.ra
     scaled = points / unit_deviations(points)
     # Each atom's neighbours once, however often it was drawn.
     drawn, place = np.unique(np.searchsorted(carrying, rows), return_inverse=True)
-    enough = max(FEWEST_NEIGHBOURS, min(NEIGHBOURS_AN_ENTRY * q**2, NEIGHBOURS_A_COLUMN * q))
+    enough = max(fewest_neighbours, min(neighbours_an_entry * q**2, neighbours_a_column * q))
     used, among = min(k, enough), np.arange(count)
     if used < k:
         among = rng.choice(count, max(used, round(count * used / k)), replace=False)
@@ -75,7 +76,7 @@ def locally(atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.ra
     h = silverman(k, q)
     shrunk = means.T + np.sqrt(1 - h**2) * (points[drawn] - means.T)
     widened = np.ones(q)
-    if len(drawn) >= ATOMS_FOR_VARIANCES:
+    if len(drawn) >= atoms_for_variances:
         v = weights[carrying][drawn] / weights[carrying][drawn].sum()
         target, kept = _variance(points[drawn], v), _variance(shrunk, v)
         made = kept + h**2 * np.einsum("r,qrk,qrk->q", v, apart, apart)
@@ -118,6 +119,9 @@ def smoothed(
     rows: np.ndarray,
     rng: np.random.Generator,
     smoothing: str,
+    *,
+    # Times that noise is drawn again where it leaves the support.
+    most_redraws: int = 10,
 ) -> np.ndarray:
     """Resampled atoms with noise in the unconstrained space, shape (k, p)."""
     # Shapes: atoms (m, p); weights (m,); rows (k,).
@@ -126,7 +130,7 @@ def smoothed(
     drawn = _with_noise(atoms, weights, support, rows, rng, smoothing)
     if not support.restricted:
         return drawn
-    for _ in range(REDRAWN):
+    for _ in range(most_redraws):
         outside = np.flatnonzero(~support.allows(drawn))
         if not len(outside):
             return drawn
@@ -204,9 +208,15 @@ def refuse_infinite(what: str, points: np.ndarray) -> np.ndarray:
     return points
 
 
-def silverman(size: float, dimensions: int) -> float:
+def silverman(
+    size: float,
+    dimensions: int,
+    *,
+    # Share of a neighbourhood's deviation that smoothing may replace by noise.
+    largest_bandwidth: float = 0.9,
+) -> float:
     """Silverman's bandwidth for `size` standardised draws, at most `LARGEST_BANDWIDTH`."""
-    return float(min(LARGEST_BANDWIDTH, (4 / (max(size, 1.0) * (dimensions + 2))) ** (1 / (dimensions + 4))))
+    return float(min(largest_bandwidth, (4 / (max(size, 1.0) * (dimensions + 2))) ** (1 / (dimensions + 4))))
 
 
 def _variance(points: np.ndarray, weights: np.ndarray) -> np.ndarray:

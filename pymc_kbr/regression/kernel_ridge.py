@@ -65,9 +65,6 @@ class KernelRegression:
 ROWS_SCORED = 10_000
 """Rows on which the ridge is chosen, of a regression on all."""
 
-NEGLIGIBLE_FOR_LEVERAGE = 1e-6
-"""Of the ridge: smaller eigenvalues of F' F are left out of leverages, which they would raise by as much."""
-
 FEATURE_ROWS_AT_ONCE = 4096
 """Rows whose features, or leverages, are computed at once."""
 
@@ -130,10 +127,17 @@ class _Tall:
         left_out = residuals / (1 - np.minimum(leverages, LARGEST_LEVERAGE))[:, :, None]
         return np.sum((left_out / unit) ** 2, axis=(0, 2))
 
-    def solve(self, ridge: float) -> _Solution:
+    def solve(
+        self,
+        ridge: float,
+        *,
+        # Eigenvalues of F' F below this share of the ridge are left out of leverages, which they would raise
+        # by as much.
+        negligible_for_leverage: float = 1e-6,
+    ) -> _Solution:
         """See `_Solution`."""
         inverse = 1 / (self._values + ridge)
-        large = self._values > NEGLIGIBLE_FOR_LEVERAGE * ridge
+        large = self._values > negligible_for_leverage * ridge
         directions = self._vectors[:, large] * np.sqrt(inverse[large])
         blocks = np.array_split(self._features, max(1, len(self._features) // FEATURE_ROWS_AT_ONCE))
         of_slopes = np.concatenate([np.sum((block @ directions) ** 2, axis=1) for block in blocks])

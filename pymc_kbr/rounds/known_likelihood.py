@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pymc_kbr.arrays.weighted import effective_sample_size
-from pymc_kbr.estimators.likelihood.free_density import free_log_density
+from pymc_kbr.estimators.likelihood.prior_density import free_log_density
 from pymc_kbr.estimators.likelihood.tempered import tempered
 from pymc_kbr.simulation import ForwardModel
 from pymc_kbr.tables.reference_table import ReferenceTable

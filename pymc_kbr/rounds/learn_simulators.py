@@ -18,12 +18,17 @@ from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.estimators.kernel_likelihood import KernelLikelihood
 from pymc_kbr.estimators.likelihood.checks import FunctionOfParameters
 from pymc_kbr.estimators.likelihood.success import Success
-from pymc_kbr.posterior.doubt import PosteriorWarning
+from pymc_kbr.posterior.posterior import PosteriorWarning
 from pymc_kbr.simulation import entropy_of, simulate
-from pymc_kbr.simulation.model.learnable import Learnable, learnables, read_simulators
+from pymc_kbr.simulation.model.learnable import (
+    Learnable,
+    Learned,
+    learnables,
+    read_simulators,
+    replace_simulators,
+)
 from pymc_kbr.simulation.model.learned_variable import OUTSIDE
 from pymc_kbr.simulation.model.read import model_in_context
-from pymc_kbr.simulation.model.replace_simulators import Learned, replace_simulators
 from pymc_kbr.tables.layout import folder_of_stores
 
 if TYPE_CHECKING:

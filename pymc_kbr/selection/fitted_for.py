@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Sequence
 from copy import copy
@@ -178,6 +177,6 @@ def account(fitted: Estimator, stored: StoredTable | None) -> tuple[dict[str, An
         notes["fitted_rows"] = len(stored) if selection is None else fitted.fitted_rows_
     if selection is None:
         return notes, None, 0
-    notes |= {"chosen": selection.reason(), "selection": json.dumps(selection.table())}
+    notes |= {"chosen": selection.reason(), "selection": selection.table()}
     rows = selection.rows_covered()
     return notes, (selection.coverage() if rows else None), rows

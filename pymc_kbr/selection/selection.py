@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.pictures.axes import drawn_on
-from pymc_kbr.arrays.pictures.palette import BARS, RULE
+from pymc_kbr.arrays.plotting import BARS, RULE, drawn_on
 from pymc_kbr.estimators import Estimator, KernelLikelihood
 from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
 from pymc_kbr.posterior.posterior import Shown

@@ -10,9 +10,6 @@ from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.simulation.model.read import ModelGraph
 from pymc_kbr.tables.origin import Failures
 
-MANY_FAILURES = 0.01
-"""Share of the simulations that fail, above which there is a warning."""
-
 
 class SimulationError(RuntimeError):
     """A simulation failed.
@@ -39,9 +36,9 @@ def raise_failure(
     named = dict(zip(graph.parameters.names, parameters[row - start].tolist(), strict=True))
     shown = ", ".join(f"{name} = {value:.6g}" for name, value in named.items())
     raise SimulationError(
-        f"simulation {row} of {draws} failed at {shown}: {failures[row]}. Mend the simulator there, or "
+        f"simulation {row} of {draws} failed at {shown}: {failures[row]}. Correct the simulator there, or "
         "pass on_failure='drop' to leave such rows out and keep their parameters (or 'condition', where a "
-        "failure says nothing of the parameters)",
+        "failure is not informative about the parameters)",
         row,
         named,
     )
@@ -75,9 +72,16 @@ def check_failures(draws: int, failures: dict[int, str], on_failure: str, *, tol
         warn_of_failures(len(failures), draws, on_failure)
 
 
-def warn_of_failures(failed: int, draws: int, on_failure: str) -> None:
+def warn_of_failures(
+    failed: int,
+    draws: int,
+    on_failure: str,
+    *,
+    # Share of failed simulations above which there is a warning.
+    many_failures: float = 0.01,
+) -> None:
     """Warn where more than `MANY_FAILURES` of the simulations failed, and say what that means."""
-    if failed > MANY_FAILURES * draws:
+    if failed > many_failures * draws:
         meaning = (
             "failures say nothing about the parameters (on_failure='condition'): the likelihood is that of "
             "the data given success, and the prior stays as it is"

@@ -355,10 +355,6 @@ Software = tuple[Mapping[str, str], Mapping[str, str]]
 Code = dict[str, dict[str, str]]
 """Of each simulator what it consists of, by names: see `code_of`."""
 
-HAS_DOCSTRING = 0x4000000
-"""The flag of compiled code that `inspect` calls CO_HAS_DOCSTRING since Python 3.14."""
-
-
 # --- some rows simulated again ---
 
 
@@ -394,9 +390,9 @@ def compare_rows(
         )
     if changed and np.any(done):
         found = (
-            f"{same} of its rows were simulated again and are the same, so the call goes on with this store"
+            f"{same} of its rows were simulated again and are the same, so the call continues this store"
             if same
-            else "the call goes on with this store, and none of its rows could be compared"
+            else "the call continues this store, and none of its rows could be compared"
         )
         warnings.warn(
             f"the code of the simulators has changed since the store {held.path} was made "
@@ -656,12 +652,17 @@ def _value_shown(value: Any) -> str | None:
     return None
 
 
-def _bytes_of(code: types.CodeType) -> bytes:
+def _bytes_of(
+    code: types.CodeType,
+    *,
+    # The flag of compiled code that `inspect` calls CO_HAS_DOCSTRING since Python 3.14.
+    has_docstring_flag: int = 0x4000000,
+) -> bytes:
     """Compiled code without the places where it stands and its docstring."""
     constants = list(code.co_consts)
     # Before Python 3.14 the first constant is the docstring, or None; since then a flag says so.
     if isinstance(constants[0] if constants else None, str) and (
-        sys.version_info < (3, 14) or code.co_flags & HAS_DOCSTRING
+        sys.version_info < (3, 14) or code.co_flags & has_docstring_flag
     ):
         constants = constants[1:]
     shown = [
@@ -669,7 +670,13 @@ def _bytes_of(code: types.CodeType) -> bytes:
         for each in constants
     ]
     names = repr(
-        (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_flags & ~HAS_DOCSTRING)
+        (
+            code.co_names,
+            code.co_varnames,
+            code.co_freevars,
+            code.co_cellvars,
+            code.co_flags & ~has_docstring_flag,
+        )
     )
     return b"\0".join([code.co_code, names.encode(), *shown])
 

@@ -54,7 +54,7 @@ def check_side(side: str, array: np.ndarray, columns: Columns) -> None:
         raise ValueError(f"there is no {side}; name at least one column")
     twice = repeated(names)
     if twice:
-        raise ValueError(f"the {side} names {twice} stand more than once; rename them")
+        raise ValueError(f"the {side} names {twice} are there more than once; rename them")
     # Rows with gaps are not dropped here: that would condition the prior without a word.
     bad = ~np.isfinite(array).all(axis=1)
     if np.any(bad):
@@ -204,8 +204,8 @@ def check_support(support: Support, parameters: np.ndarray, names: list[str]) ->
     if np.any(lost):
         named = [names[i] for i in np.flatnonzero(lost)]
         raise ValueError(
-            f"the bounds of {named} are so wide that the parameters between them cannot be told from each "
-            "other; leave these bounds out, or give those of the prior"
+            f"the bounds of {named} are so wide that the parameters between them cannot be distinguished; "
+            " leave these bounds out, or give those of the prior"
         )
 
 

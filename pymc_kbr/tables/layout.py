@@ -76,7 +76,7 @@ def create_group(
     except OSError as error:
         raise OSError(
             error.errno,
-            f"the store {path} cannot be made: {os.strerror(error.errno or 0)}; make room, or choose "
+            f"the store {path} cannot be made: {os.strerror(error.errno or 0)}; free space, or choose "
             "a store elsewhere",
         ) from error
     finally:

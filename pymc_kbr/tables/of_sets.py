@@ -21,7 +21,7 @@ def observed_set(observed: Any, variable: Variable) -> np.ndarray:
     if data.sizes[0] > most:
         raise ValueError(
             f"the observed data set has {data.sizes[0]} rows, and those of {variable.name!r} at most {most}; "
-            "simulate larger ones, or make room for it by `from_sets(largest=...)`"
+            "simulate larger ones, or allow for it by `from_sets(largest=...)`"
         )
     return data.padded(most)[0]
 

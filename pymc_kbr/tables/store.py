@@ -502,8 +502,8 @@ class TableStore:
             raise OSError(
                 error.errno,
                 f"the store {self.path} cannot be written any more: {os.strerror(error.errno or 0)}; {done} "
-                f"of {self.rows} rows are finished and stay readable; make room, and the same call goes on "
-                "with the others",
+                f"of {self.rows} rows are finished and stay readable; free space, and the same call "
+                "continues with the others",
             ) from error
 
     def _gone(self) -> OSError:
@@ -525,7 +525,8 @@ class TableStore:
                 safe = f"it cannot be read there ({describe(error)})"
         return FileNotFoundError(
             errno.ENOENT,
-            f"the store {self.path} {what} while it was written; {safe}; {advice}, and the same call goes on",
+            f"the store {self.path} {what} while it was written; {safe}; {advice}, and the same "
+            "call continues",
         )
 
     def extend(self, rows: int) -> None:

@@ -289,8 +289,9 @@ class StoredTable:
             return None
         if not has_prior_ratio(self.store, self.rows):
             raise ValueError(
-                f"the rows of the store {self.store.path} are no draws of the prior, and it was left before "
-                "it knew how far from it; make the call that began it again, which goes on with it"
+                f"the rows of the store {self.store.path} are no draws of the prior, and their density ratio "
+                "is missing, since the call that made it did not finish; make that call again, which "
+                "continues it"
             )
         ratio = self.store.array(PRIOR_RATIO)
         assert ratio is not None

@@ -1,4 +1,4 @@
-"""Which columns look like independent draws of one law."""
+"""Which columns look like independent draws of one distribution."""
 
 import numpy as np
 import pytest
@@ -68,7 +68,7 @@ def test_of_few_columns_or_rows_nothing_is_said():
 
 @pytest.mark.parametrize("spread", [False, True])
 def test_statistics_each_of_a_parameter_of_its_own_are_told_apart_by_these(spread):
-    """By themselves they are independent draws of one law."""
+    """By themselves they are independent draws of one distribution."""
     parameters = RNG.normal(size=(N, FEWEST_ALIKE))
     noise = NOISE[:, :FEWEST_ALIKE]
     x = np.exp(0.5 * parameters) * noise if spread else parameters + 2 * noise

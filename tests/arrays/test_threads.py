@@ -18,8 +18,6 @@ from pymc_kbr.arrays import threads
 from pymc_kbr.arrays import threads as machine
 from pymc_kbr.arrays.threads import (
     AT_WORK,
-    beside,
-    inline,
     one_at_a_time,
     one_blas_thread,
     parallel_map,
@@ -117,29 +115,10 @@ def test_a_map_within_another_takes_the_cores_that_this_leaves_free(of_cores, ti
 def test_a_thread_that_waits_for_its_map_leaves_its_core_to_it(of_cores, time):
     of_cores(2)
     both = threading.Barrier(2)
-    with beside(), parallel_map(2) as each:
+    with AT_WORK.working(), parallel_map(2) as each:
         assert len(AT_WORK) == 1
         assert sorted(each(lambda _: both.wait(5), range(2))) == [0, 1]
         assert len(AT_WORK) == 1  # at work again
-    assert len(AT_WORK) == 0
-
-
-def test_the_core_of_a_thread_that_waits_for_its_map_goes_to_no_other_work(of_cores):
-    of_cores(2)
-    done, at_work = threading.Event(), []
-
-    def counted(_):
-        time.sleep(0.002)
-        at_work.append(len(AT_WORK))
-
-    with beside() as begin:
-        for _ in range(3):  # one of these finds a core, and the others wait for one
-            begin(lambda: done.wait(5))
-        until(lambda: len(AT_WORK) == 2)
-        with parallel_map(2) as each:
-            each(counted, range(20))
-        done.set()
-    assert max(at_work) == 2
     assert len(AT_WORK) == 0
 
 
@@ -262,8 +241,8 @@ def test_an_interrupted_map_waits_for_what_goes_on_and_begins_nothing_more(of_co
                 interrupted += 1
                 assert len(begun) < 20_000
         assert interrupted > 100  # one that falls on a destructor is lost
-        with threads.beside() as begin:
-            assert begin(lambda: 1)() == 1
+        with threads.parallel_map(2) as each:
+            assert each(lambda i: i, [1, 2]) == [1, 2]
         assert not len(threads.AT_WORK)
         assert limits() == before
         print("went on")
@@ -271,81 +250,6 @@ def test_an_interrupted_map_waits_for_what_goes_on_and_begins_nothing_more(of_co
     handler = "import signal; signal.signal(signal.SIGALRM, signal.default_int_handler)\n"
     run = [sys.executable, "-c", handler + textwrap.dedent(code)]
     assert "went on" in subprocess.run(run, capture_output=True, text=True, timeout=120, check=True).stdout
-
-
-def test_what_is_begun_goes_on_beside_what_follows(of_cores):
-    of_cores(2)
-    followed = threading.Event()
-
-    def work():
-        assert followed.wait(30)  # here it would never be set
-        with parallel_map(8) as each:
-            return each(lambda i: i, range(8)), blas_threads()
-
-    with beside() as begin:
-        result = begin(work)
-        followed.set()
-        assert result() == ([*range(8)], {1})
-    assert len(AT_WORK) == 0
-
-
-def test_what_is_begun_waits_for_a_core(of_cores):
-    of_cores(2)
-    go_on, done = threading.Event(), []
-    with beside() as begin:
-        first = begin(lambda: go_on.wait(5))
-        second = begin(lambda: done.append("second"))
-        time.sleep(0.05)
-        assert done == []  # this thread and the first are at work
-        go_on.set()
-        assert first()
-        second()
-        assert done == ["second"]
-
-
-@pytest.mark.parametrize("asked", [True, False])
-def test_who_waits_for_what_is_begun_leaves_it_its_core(of_cores, asked):
-    of_cores(2)
-    second, found = threading.Event(), []
-    with beside() as begin:
-        first = begin(lambda: found.append(second.wait(5)))
-        begin(second.set)
-        if asked:
-            first()
-    assert found == [True]
-
-
-def test_what_is_begun_begins_nothing_beside_it(of_cores):
-    of_cores(2)
-
-    def work():
-        with beside() as begin:
-            return begin(threading.current_thread)() == threading.current_thread()
-
-    with beside() as begin:
-        assert begin(work)()
-
-
-def test_users_that_fail_at_the_same_time_end_what_they_have_begun(of_cores):
-    of_cores(2)
-    both, errors = threading.Barrier(2), []
-
-    def user():
-        try:
-            with beside() as begin:
-                begin(lambda: None)
-                both.wait(5)
-                raise ValueError
-        except ValueError as error:
-            errors.append(error)
-
-    users = [threading.Thread(target=user, daemon=True) for _ in range(2)]
-    for one in users:
-        one.start()
-    for one in users:
-        one.join(10)
-    assert len(errors) == 2
-    assert len(AT_WORK) == 0
 
 
 def test_users_at_the_same_time_leave_blas_as_it_was():
@@ -436,60 +340,6 @@ def test_a_fork_does_not_count_its_parents_threads(of_cores):
     leave.set()
     other.join()
     assert len(AT_WORK) == 0
-
-
-@pytest.mark.parametrize("within", [False, True])
-def test_on_one_core_or_within_a_map_it_is_done_where_it_is_called(of_cores, within):
-    of_cores(2 if within else 1)
-
-    def open_simulation(_):
-        with beside() as begin:
-            return begin(threading.current_thread)() == threading.current_thread()
-
-    with parallel_map(2) as each:
-        assert all(each(open_simulation, range(2)) if within else [open_simulation(0)])
-
-
-@pytest.mark.parametrize("cores", [1, 2])
-def test_an_error_is_raised_where_the_result_is_asked_for(of_cores, cores):
-    of_cores(cores)
-    with beside() as begin:
-        result = begin(lambda: 1 // 0)
-        for _ in range(2):
-            with pytest.raises(ZeroDivisionError):
-                result()
-    with pytest.raises(ZeroDivisionError):
-        inline(lambda: 1 // 0)()
-
-
-def test_what_has_not_begun_is_left_where_what_follows_is_interrupted(monkeypatch, of_cores):
-    of_cores(3)
-    both, go_on, done = threading.Barrier(3), threading.Event(), []
-
-    def work():
-        both.wait(30)
-        assert go_on.wait(30)
-
-    def interrupted():
-        with beside() as begin:
-            running = [begin(work) for _ in range(2)]
-            for _ in range(2):
-                begin(lambda: done.append("begun"))
-            both.wait(30)  # with this one three threads are busy: the others wait
-            monkeypatch.setattr(threads.ThreadPoolExecutor, "shutdown", let_go)
-            assert len(running) == 2
-            raise KeyboardInterrupt
-
-    shutdown = threads.ThreadPoolExecutor.shutdown
-
-    def let_go(pool, *args, **named):
-        shutdown(pool, wait=False, cancel_futures=named.get("cancel_futures", False))
-        go_on.set()
-        shutdown(pool, *args, **named)
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert done == []
 
 
 @pytest.mark.parametrize("items", [1, 4])

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pymc_kbr.arrays.triangular import inverse_lower
+from pymc_kbr.estimators.likelihood.smooth_function import inverse_lower
 
 
 def test_it_is_lower_triangular_and_the_inverse_however_the_rest_is_filled():

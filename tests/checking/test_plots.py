@@ -15,7 +15,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.patches import Polygon, Rectangle
 
 import pymc_kbr as pk
-from pymc_kbr.arrays.pictures.palette import BARS, OBSERVED, POSTERIOR, PRIOR, TRUTH, WRONG
+from pymc_kbr.arrays.plotting import BARS, OBSERVED, POSTERIOR, PRIOR, TRUTH, WRONG
 from pymc_kbr.checking.calibration import Calibration, JointTransforms, Recovery
 from pymc_kbr.checking.plots import LEVELS
 from pymc_kbr.checking.statistic_contributions import StatisticContributions, StatisticRelevance

@@ -43,7 +43,7 @@ def test_log_densities_are_those_at_the_draws(strong):
 
 @pytest.mark.parametrize(
     ("deviation", "observed", "words"),
-    [(0.5, 2.5, "prior and data differ"), (20.0, 0.5, "prior says little")],
+    [(0.5, 2.5, "prior and data differ"), (20.0, 0.5, "prior has little effect")],
 )
 def test_the_verdict(deviation, observed, words):
     found = pk.prior_sensitivity(sampled(model_of(deviation, observed), simulations=1000))

@@ -562,10 +562,10 @@ def test_sensitivities_go_by_each_numbers_place():
 
 
 def test_what_is_sensitive_to_which():
-    assert _diagnosis(0.04, 0.3) == "prior says little"
+    assert _diagnosis(0.04, 0.3) == "prior has little effect"
     assert _diagnosis(0.06, np.nan) == "prior matters"
     assert _diagnosis(0.06, 0.06) == "prior and data differ, or prior is strong"
-    assert _diagnosis(0.06, 0.04) == "data say little"
+    assert _diagnosis(0.06, 0.04) == "data have little effect"
 
 
 # --- the local classifier ---

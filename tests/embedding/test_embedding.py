@@ -5,7 +5,6 @@ import pytest
 
 from pymc_kbr.embedding import preimage
 from pymc_kbr.embedding.embedding import Atoms, Embedding
-from pymc_kbr.embedding.shrinkage import shrunk as shrink
 from pymc_kbr.kernels import Gaussian, Laplace
 from pymc_kbr.posterior.posterior import herd
 
@@ -60,17 +59,6 @@ def test_the_error_to_a_normal_distribution_is_the_distance_to_many_draws(rng):
 def test_the_error_to_a_normal_distribution_needs_a_gaussian_kernel():
     with pytest.raises(TypeError, match="Gaussian"):
         make([[0.0, 0.0]], kernel=Laplace(1.0)).squared_error_to_gaussian(np.zeros(2), np.eye(2))
-
-
-def test_shrinkage_moves_far_between_equals_and_hardly_between_strangers(rng):
-    few = make(rng.normal(size=(20, 2)))
-    same, other = make(rng.normal(size=(2000, 2))), make(rng.normal(4, 1, size=(2000, 2)))
-    shrunk, share = shrink(few, same)
-    assert share > 0.3
-    assert shrink(few, other)[1] < 0.1
-    truth = np.zeros(2), np.eye(2)
-    assert shrunk.squared_error_to_gaussian(*truth) < few.squared_error_to_gaussian(*truth)
-    assert shrunk.weights.sum() == pytest.approx(1.0)
 
 
 def test_herding_is_nearer_than_random_draws(rng):

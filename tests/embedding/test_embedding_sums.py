@@ -8,7 +8,6 @@ from pymc_kbr.embedding import preimage
 from pymc_kbr.embedding.discrepancy import squared_discrepancies
 from pymc_kbr.embedding.embedding import Atoms, Embedding
 from pymc_kbr.embedding.projection import _largest_eigenvalue, onto_simplex, project_to_simplex
-from pymc_kbr.embedding.shrinkage import shrunk
 from pymc_kbr.kernels import Gaussian, Laplace, Linear, Matern, median_heuristic
 from pymc_kbr.posterior.posterior import herd
 
@@ -89,45 +88,6 @@ def test_each_herded_draw_brings_the_draws_nearest_to_the_embedding(kernel):
         ]
         assert distances[row] == pytest.approx(min(distances), rel=1e-9)
         drawn.append(int(row))
-
-
-@pytest.mark.parametrize("weights", [np.full(25, 1 / 25), np.arange(25) / 300])
-@pytest.mark.parametrize("apart", [0.0, 0.3, 5.0])
-def test_shrinkage_is_its_formula(weights, apart):
-    kernel = Gaussian(0.9)
-    draws, target = make(weights=weights, kernel=kernel), make(POINTS + apart, np.full(25, 1 / 25), kernel)
-    gram = kernel(POINTS)
-    size = 1 / np.sum(weights**2)
-    # An unbiased estimate of E |m - mu|^2 for draws: (E k(x, x) - |m|^2) / (size - 1).
-    error = (weights @ np.diag(gram) - weights @ gram @ weights) / (size - 1)
-    gap = draws.distance(target) ** 2
-    expected = min(1.0, error / gap) if gap > 0 else 1.0
-    moved, share = shrunk(draws, target)
-    assert share == pytest.approx(expected, rel=1e-6)
-    np.testing.assert_array_equal(moved.atoms.points, np.vstack([POINTS, POINTS + apart]))
-    np.testing.assert_allclose(
-        moved.weights, np.concatenate([(1 - share) * weights, share / 25 * np.ones(25)])
-    )
-
-
-def test_a_single_draw_is_shrunk_all_the_way():
-    assert shrunk(make(POINTS[:1], np.ones(1)), make())[1] == 1
-    same = make(weights=np.full(25, 1 / 25))
-    assert shrunk(same, same)[1] == 1
-
-
-def test_draws_in_another_order_are_shrunk_all_the_way():
-    """Their squared distance is what rounding leaves of zero, of either sign."""
-    rng, weights = np.random.default_rng(5), np.full(25, 1 / 25)
-    draws = make(weights=weights)
-    others = [make(rng.permutation(POINTS), weights) for _ in range(40)]
-    squared = [draws.inner(draws) - 2 * draws.inner(other) + other.inner(other) for other in others]
-    assert min(squared) < 0 < max(squared)
-    assert {shrunk(draws, other)[1] for other in others} == {1.0}
-
-
-def test_weights_of_the_draws_have_no_unit_in_shrinkage():
-    assert shrunk(make(POINTS[:2], np.array([0.5, 0.5])), make(POINTS[2:4] + 3, np.ones(2) / 2))[1] < 1
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

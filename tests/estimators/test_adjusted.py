@@ -111,28 +111,6 @@ def test_settings_hold_those_of_the_regressions(rows):
     assert plain == {"bandwidth": 1.5}
 
 
-def test_what_is_shared_is_what_would_be_fitted(rows, observed):
-    x, theta = rows
-    first = pk.Adjusted(pk.Rejection(40), "kernel_ridge").fit(theta, x, random_seed=0)
-    for name in ("kernel_ridge", "heteroscedastic_kernel_ridge", "local_linear", "joint_neighbours"):
-        alone = pk.Adjusted(pk.Rejection(30), name).fit(theta, x, random_seed=0)
-        shared = pk.Adjusted(pk.Rejection(30), name).fit_sharing(first, np.random.default_rng(0))
-        if name == "heteroscedastic_kernel_ridge":  # the second regression takes other pivots
-            assert shared.adjustment_.mean_ is first.adjustment_.mean_
-            tolerance = 1e-2
-        else:
-            assert (shared.adjustment_ is first.adjustment_) == (name == "kernel_ridge")
-            tolerance = 1e-9
-        one, two = alone.condition(observed), shared.condition(observed)
-        np.testing.assert_allclose(two.atoms, one.atoms, rtol=tolerance)
-        np.testing.assert_array_equal(two.weights, one.weights)
-    other = pk.Adjusted(pk.Rejection(30), "kernel_ridge")
-    from_linear = pk.Adjusted(pk.Rejection(30), "local_linear").fit(theta, x, random_seed=0)
-    alone = pk.Adjusted(pk.Rejection(30), "kernel_ridge").fit(theta, x, random_seed=0)
-    shared = other.fit_sharing(from_linear, np.random.default_rng(0))
-    np.testing.assert_allclose(shared.condition(observed).atoms, alone.condition(observed).atoms)
-
-
 def test_the_default_accepts_near_rows_by_the_epanechnikov_kernel(rows):
     inner = pk.Adjusted()._inner()
     assert (inner.accepted, inner.most, inner.kernel) == (0.3, 10_000, "epanechnikov")

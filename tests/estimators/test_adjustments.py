@@ -155,8 +155,6 @@ def test_three_tenths_of_the_rows_are_accepted_or_ten_thousand(rng):
     for rows, accepted in ((1000, 300), (40_000, 10_000)):
         fitted = pk.Adjusted(adjustment="local_linear").fit(theta[:rows], x[:rows])
         assert np.count_nonzero(fitted.condition([1.0]).weights) == accepted
-    other = pk.Adjusted(adjustment="none").fit_sharing(fitted, np.random.default_rng(0))
-    assert np.count_nonzero(other.condition([1.0]).weights) == 10_000
 
 
 def test_many_nearest_rows_are_those_of_the_tree(rng):

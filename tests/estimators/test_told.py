@@ -13,7 +13,7 @@ from pymc_kbr.estimators.checks import warn_of_outliers
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.summaries import Transformed
 from pymc_kbr.estimators.summaries.transformed import Curve
-from pymc_kbr.posterior.doubt import PosteriorWarning
+from pymc_kbr.posterior.posterior import PosteriorWarning
 
 POSITIVE = Support.from_bounds({"rate": (0, None)}, ["rate"])
 

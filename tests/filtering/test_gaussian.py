@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from pymc_kbr.filtering import KernelBayesFilter
-from pymc_kbr.filtering.doubt import Surroundings
+from pymc_kbr.filtering.fitted import Surroundings
 from pymc_kbr.filtering.gaussian import Moments, as_step, merged, normal_atoms, sigma_points
-from pymc_kbr.posterior.doubt import PosteriorWarning
+from pymc_kbr.posterior.posterior import PosteriorWarning
 from tests.filtering.problems import fixed, kalman, scalar_model, turning
 
-pytestmark = pytest.mark.filterwarnings("ignore::pymc_kbr.posterior.doubt.PosteriorWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::pymc_kbr.posterior.posterior.PosteriorWarning")
 N, STEPS = 400, 200
 
 
@@ -72,7 +72,7 @@ def test_weights_are_still_those_of_the_equations(linear):
 def test_beyond_the_training_means_go_on_bands_widen_and_a_warning_says_so(value, linear):
     kbf, _, seen = linear
     far = np.full((30, 1), value)
-    with pytest.warns(PosteriorWarning, match=r"of 30 steps \(\d+%\) are in doubt"):
+    with pytest.warns(PosteriorWarning, match=r"of 30 steps \(\d+%\) are unreliable"):
         found = kbf.filter(far)
     exact = kalman(far)[0][-1]
     low, high = found.interval(0.9)[-1, :, 0]

@@ -10,8 +10,8 @@ from pymc_kbr.filtering import choice as candidates
 from pymc_kbr.filtering import filter as published
 from pymc_kbr.filtering.choice import Search, prior_ridge, transition_ridge
 from pymc_kbr.filtering.fitted import BackwardPass
-from pymc_kbr.filtering.given import FREE, GivenSettings
 from pymc_kbr.filtering.recursion import How
+from pymc_kbr.filtering.settings import FREE, GivenSettings
 from pymc_kbr.filtering.training import Training, gram_of, of_columns
 from pymc_kbr.filtering.transitions import RULES, Regression, SumRule
 from pymc_kbr.gram import Auto, IncompleteCholesky

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from pymc_kbr.posterior.doubt import PosteriorWarning
+from pymc_kbr.posterior.posterior import PosteriorWarning
 from tests.filtering.problems import fixed, turning
 
 Z, X = turning(40, np.random.default_rng(5))

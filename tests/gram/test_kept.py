@@ -37,5 +37,5 @@ def test_parts_are_the_matrices_of_their_rows(rng):
         part = part_of(gram, rows)
         np.testing.assert_allclose(part.cross(x), alone.cross(x), atol=1e-7)
         np.testing.assert_allclose(part.apply(np.eye(3)), alone.apply(np.eye(3)), atol=1e-7)
-    with pytest.raises(TypeError, match="BlockGram do not stand by themselves"):
+    with pytest.raises(TypeError, match="BlockGram cannot be taken alone"):
         part_of(BlockGram(KERNEL, points, (rows,)), rows)

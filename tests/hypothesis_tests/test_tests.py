@@ -269,9 +269,9 @@ def test_data_frames_are_matched_by_name():
     found = mmd_test(x, y[["b", "a"]], random_seed=1)
     assert (found.statistic, found.pvalue) == (wanted.statistic, wanted.pvalue)
     assert pk.hsic_test(x["a"], x["b"], random_seed=1).pvalue == hsic_test(*GOOD.T, random_seed=1).pvalue
-    with pytest.raises(ValueError, match="name them alike"):
+    with pytest.raises(ValueError, match="same names"):
         mmd_test(x, y.rename(columns={"b": "c"}))
-    with pytest.raises(ValueError, match="name them alike"):  # numbers are no texts
+    with pytest.raises(ValueError, match="same names"):  # numbers are no texts
         mmd_test(x.set_axis([0, 1], axis=1), y.set_axis(["1", "0"], axis=1))
     three = pandas.DataFrame(np.hstack([GOOD, GOOD[:, :1]]), columns=["a", "a", "b"])
     with pytest.raises(ValueError, match="each once"):

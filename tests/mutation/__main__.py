@@ -48,7 +48,7 @@ ROOMS = {
 NOT_NUMERICS = (
     "posterior/arviz.py",
     "checking/plots.py",
-    "checking/pyplot.py",
+    "arrays/plotting.py",
     "filtering/plots.py",
     "hypothesis_tests/causal_learn.py",
 )

@@ -1,7 +1,6 @@
 """The estimator for a table and its observation."""
 
 import dataclasses
-import json
 
 import numpy as np
 import pandas as pd
@@ -136,7 +135,7 @@ def test_what_was_chosen_is_shown_and_kept(capsys):
         assert (" ".join(found.selection_.reason().split()) in said) is shown
     notes, coverage, rows = account(found, None)
     assert notes["chosen"] == found.selection_.reason()
-    assert [row["candidate"] for row in json.loads(notes["selection"])] == [
+    assert [row["candidate"] for row in notes["selection"]] == [
         one.label for one in found.selection_.candidates
     ]
     assert rows == len(found.selection_.chosen.covered) == 20

@@ -208,7 +208,7 @@ def test_a_store_or_a_file_that_cannot_be_made_leaves_nothing(store, tmp_path, m
     folder = tmp_path / "full"
     folder.mkdir()
     monkeypatch.setattr(layout, "consolidate", full)
-    with pytest.raises(OSError, match="make room"):
+    with pytest.raises(OSError, match="free space"):
         table(20, model(), store=folder / "table.zarr")
     assert list(folder.iterdir()) == []
     monkeypatch.setattr(xr.Dataset, "to_netcdf", full)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from pytensor import tensor as pt
 
 import pymc_kbr as pk
-from pymc_kbr.posterior.doubt import PosteriorWarning
+from pymc_kbr.posterior.posterior import PosteriorWarning
 from pymc_kbr.simulation import ForwardModel
-from pymc_kbr.simulation.prior.density import log_density_of
+from pymc_kbr.simulation.prior.log_density import log_density_of
 
 pytestmark = pytest.mark.versions
 

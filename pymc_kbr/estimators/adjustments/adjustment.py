@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.users_line import users_line
-from pymc_kbr.posterior.doubt import PosteriorWarning
+from pymc_kbr.posterior.posterior import PosteriorWarning
 from pymc_kbr.regression.kernel_ridge import KernelRegression
 
 
@@ -33,17 +33,6 @@ class Adjustment(BaseEstimator):
 
         `weights` (n,) are the density ratio of another prior, or None.
         """
-
-    def fit_sharing(
-        self,
-        fitted: Adjustment,
-        x: np.ndarray,
-        z: np.ndarray,
-        weights: np.ndarray | None,
-        rng: np.random.Generator,
-    ) -> Self:
-        """`fit`, with what another adjustment has computed of the same rows where that helps."""
-        return self.fit(x, z, weights, rng)
 
     def for_rows(self, x: np.ndarray, z: np.ndarray, fitted: np.ndarray) -> Self:
         """The fitted adjustment for other rows.
@@ -104,9 +93,6 @@ def squared_residual_logarithms(residuals: np.ndarray) -> np.ndarray:
 POOL = 4
 """Neighbours are sought among this many times as many rows as are moved, those nearest to the observation."""
 
-NEIGHBOUR_SHARE = 0.4
-"""Neighbours of an atom, as a share of the rows that are moved, where their number is not given."""
-
 RIDGE = 1e-2
 """Of the slopes, as a share of the neighbours' mean variance of a statistic."""
 
@@ -137,10 +123,18 @@ class JointNeighbours(Adjustment):
         self._tree = KDTree(x)
         return self
 
-    def move(self, x: np.ndarray, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def move(
+        self,
+        x: np.ndarray,
+        rows: np.ndarray,
+        weights: np.ndarray,
+        *,
+        # Neighbours of an atom, as a share of the moved rows, where no number is given.
+        neighbour_share: float = 0.4,
+    ) -> np.ndarray:
         """The parameters of `rows` plus their own slopes times what the observation differs."""
         n, d = self.statistics_.shape
-        count = round(NEIGHBOUR_SHARE * len(rows)) if self.neighbours is None else self.neighbours
+        count = round(neighbour_share * len(rows)) if self.neighbours is None else self.neighbours
         # A list of numbers, not one: a single row then has its axis, too.
         pool = self._tree.query(x, k=[*range(1, min(n, POOL * len(rows)) + 1)])[1]
         # Twice as many as a slope has coefficients, however few rows are moved.
@@ -168,10 +162,6 @@ class JointNeighbours(Adjustment):
 
 
 # --- local linear regression ---
-
-
-FARTHEST_REGRESSION = 10.0
-"""Deviations of one residual by which the regression at the observation may be off without a warning."""
 
 
 class LocalLinearAdjustment(Adjustment):
@@ -206,7 +196,15 @@ class LocalLinearAdjustment(Adjustment):
     def _take(self, x: np.ndarray, z: np.ndarray, fitted: np.ndarray) -> None:
         self.statistics_, self.parameters_ = x, z
 
-    def move(self, x: np.ndarray, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def move(
+        self,
+        x: np.ndarray,
+        rows: np.ndarray,
+        weights: np.ndarray,
+        *,
+        # Residual deviations by which the regression may be off at the observation without a warning.
+        farthest_regression: float = 10.0,
+    ) -> np.ndarray:
         """The intercept at x plus the residuals of `rows`.
 
         Raises
@@ -233,7 +231,7 @@ class LocalLinearAdjustment(Adjustment):
         inverse = np.linalg.pinv(root * design)
         # The regression at the observation is a sum of the rows' parameters with these factors.
         error = float(np.linalg.norm(inverse[0] * root[:, 0]))
-        if error > FARTHEST_REGRESSION:
+        if error > farthest_regression:
             warnings.warn(
                 f"the local-linear regression is uncertain at the observation by {error:.2g} deviations of "
                 "its residuals: the statistics of the rows with weight are collinear, and the observation's "
@@ -254,10 +252,6 @@ class LocalLinearAdjustment(Adjustment):
 
 
 # --- kernel ridge regression ---
-
-
-ROWS_FOR_SPREAD, RANK_FOR_SPREAD = 400, 200
-"""Rows and rank for the second regression's settings: logarithms of squares are noise, above all."""
 
 
 class KernelRidgeAdjustment(Adjustment):
@@ -286,32 +280,25 @@ class KernelRidgeAdjustment(Adjustment):
     def __init__(self, heteroscedastic: bool = False) -> None:
         self.heteroscedastic = heteroscedastic
 
-    def fit(self, x: np.ndarray, z: np.ndarray, weights: np.ndarray | None, rng: np.random.Generator) -> Self:
-        """Fit the regressions."""
-        return self._finish(KernelRegression(x, z, rng, weights), x, weights, rng)
-
-    def fit_sharing(
+    def fit(
         self,
-        fitted: Adjustment,
         x: np.ndarray,
         z: np.ndarray,
         weights: np.ndarray | None,
         rng: np.random.Generator,
+        *,
+        # Rows for the settings of the second regression: logarithms of squares are mostly noise.
+        rows_for_spread: int = 400,
+        # Rank of the second regression.
+        rank_for_spread: int = 200,
     ) -> Self:
-        """`fit`, with the first regression of another one on the same rows."""
-        if not isinstance(fitted, KernelRidgeAdjustment):
-            return self.fit(x, z, weights, rng)
-        return self._finish(fitted.mean_, x, weights, rng)
-
-    def _finish(
-        self, mean: KernelRegression, x: np.ndarray, weights: np.ndarray | None, rng: np.random.Generator
-    ) -> Self:
-        self.mean_ = mean
-        self._residuals = mean.residuals
+        """Fit the regressions."""
+        self.mean_ = KernelRegression(x, z, rng, weights)
+        self._residuals = self.mean_.residuals
         self.leverages_capped_ = self.mean_.leverages_capped
         if self.heteroscedastic:
             logs = squared_residual_logarithms(self.mean_.residuals)
-            self.spread_ = KernelRegression(x, logs, rng, weights, most=ROWS_FOR_SPREAD, rank=RANK_FOR_SPREAD)
+            self.spread_ = KernelRegression(x, logs, rng, weights, most=rows_for_spread, rank=rank_for_spread)
             self._logs = logs - self.spread_.residuals  # each by the regression without that row
         return self
 

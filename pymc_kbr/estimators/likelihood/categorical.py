@@ -218,15 +218,12 @@ def fit_hurdles(
     rng: np.random.Generator,
     effort: Effort,
 ) -> Hurdles:
-    """Fit the logit of each low value's excess, and a density to the rows beyond them."""
+    """Fit continuation ratios of the low values, and a density to the rows beyond them."""
     # Shapes: y (n,); ends two of (v,), of the lowest v - 1 values and of the first of the others.
     numbers = np.searchsorted(ends[0][1:], y, side="right")
-    logits = []
-    for number in range(len(ends[0]) - 1):
-        reached = numbers >= number
-        logits.append(_fit_logit(inputs.rows(reached), numbers[reached] > number, inputs, rng, effort))
+    logits = _continuation_logits(inputs, numbers, len(ends[0]) - 1, rng, effort)
     beyond = numbers == len(ends[0]) - 1
-    return Hurdles(*ends, tuple(logits), fit_tail(inputs.rows(beyond), y[beyond]))
+    return Hurdles(*ends, logits, fit_tail(inputs.rows(beyond), y[beyond]))
 
 
 # --- the fit ---
@@ -235,14 +232,20 @@ def fit_hurdles(
 def fit_categorical(
     inputs: Inputs, y: np.ndarray, levels: Levels, rng: np.random.Generator, effort: Effort
 ) -> Categorical:
-    """Fit the logit of each value's excess to the rows that have the value or a higher one."""
+    """Fit continuation ratios of all values."""
     # Shapes: y (n,).
-    numbers = levels.numbers(y)
+    return Categorical(levels, _continuation_logits(inputs, levels.numbers(y), len(levels.cuts), rng, effort))
+
+
+def _continuation_logits(
+    inputs: Inputs, numbers: np.ndarray, ratios: int, rng: np.random.Generator, effort: Effort
+) -> tuple[Logit, ...]:
+    """For each value's number the logit of a higher one (n,), of the rows that reach it."""
     logits = []
-    for number in range(len(levels.cuts)):
+    for number in range(ratios):
         reached = numbers >= number
         logits.append(_fit_logit(inputs.rows(reached), numbers[reached] > number, inputs, rng, effort))
-    return Categorical(levels, tuple(logits))
+    return tuple(logits)
 
 
 def fit_share(theta: np.ndarray, above: np.ndarray, rng: np.random.Generator, effort: Effort) -> Logit:

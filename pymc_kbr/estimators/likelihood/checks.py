@@ -16,9 +16,6 @@ from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.threads import parallel_map
 from pymc_kbr.arrays.users_line import users_line
 
-FEWEST_FOR_FORM, ROWS_A_COLUMN = 50, 5
-"""Rows that means, spreads and a mixture take: at least, and for each parameter and statistic."""
-
 SINGULAR = 1e-10
 """Share of a statistic's variance that the others leave, below which it is a function of them."""
 
@@ -29,18 +26,20 @@ Squared steps, in variances, and how ten steps exceed one.
 """
 
 
-STEPS_LOOKED_AT = 100
-"""Of these rows' steps, to begin with."""
-
-
-def fewest_rows(parameters: int, statistics: int) -> int:
+def fewest_rows(
+    parameters: int,
+    statistics: int,
+    *,
+    # Rows that means, spreads and a mixture take, at least,
+    fewest_for_form: int = 50,
+    # and for each parameter and statistic.
+    rows_a_column: int = 5,
+) -> int:
     """Rows that a likelihood of so many statistics given so many parameters takes."""
-    return max(FEWEST_FOR_FORM, ROWS_A_COLUMN * (parameters + statistics))
+    return max(fewest_for_form, rows_a_column * (parameters + statistics))
 
 
-def check_rows(
-    theta: np.ndarray, points: np.ndarray, kept: np.ndarray, *, draws: bool = False, seen: bool = False
-) -> None:
+def check_rows(theta: np.ndarray, points: np.ndarray, kept: np.ndarray, *, draws: bool = False) -> None:
     """Refuse too few rows, constant parameters, and statistics that are functions of them or of others."""
     # Shapes: theta (n, q); points (n, e); kept (d,).
     n, e = points.shape
@@ -57,7 +56,7 @@ def check_rows(
             "learnt of how the statistics depend on them: leave them out"
         )
     numbers = np.flatnonzero(kept) if kept.sum() == e else np.arange(e)
-    exact = None if seen else deterministic_statistic(theta, points)
+    exact = deterministic_statistic(theta, points)
     if exact is not None:
         raise FunctionOfParameters(int(numbers[exact]))
     if draws:
@@ -72,7 +71,7 @@ def check_rows(
             f"the statistic in column {numbers[bad[0]]} is a linear function of those before it: together "
             "they have no density; leave it out"
         )
-    if n < ROWS_LOOKED_AT[0] or (seen and n >= 2 * ROWS_LOOKED_AT[0]):
+    if n < ROWS_LOOKED_AT[0]:
         return
     pair = function_of_another(points[: ROWS_LOOKED_AT[-1]])
     if pair is not None:
@@ -83,21 +82,26 @@ def check_rows(
 
 
 def warn_unlike(points: np.ndarray, theta: np.ndarray) -> None:
-    """Say where statistics (n, e) that are to be draws of one law, of parameters (n, q), are none."""
+    """Warn of statistics (n, e), given parameters (n, q), that are not draws of one distribution."""
     if len(points) >= FEWEST_ROWS_ALIKE and not seems_exchangeable(points, theta):
         warnings.warn(
-            "the statistics do not look like independent draws of one law: their means, spreads or "
-            "covariances, among them or with a parameter, differ from column to column, and what is in their "
-            "order is lost, or they are sorted and as evenly spaced as quantiles are; take another form",
+            "the statistics do not look like independent draws of one distribution: their means, spreads or "
+            "covariances, among them or with a parameter, differ from column to column, and what their "
+            "order says is lost, or they are sorted and as evenly spaced as quantiles; take another form",
             UserWarning,
             stacklevel=users_line(),
         )
 
 
-def function_of_another(points: np.ndarray) -> tuple[int, int] | None:
+def function_of_another(
+    points: np.ndarray,
+    *,
+    # Steps between sorted rows that are examined first.
+    steps_looked_at: int = 100,
+) -> tuple[int, int] | None:
     """Columns i, j of points (n, e) of which the second is a smooth function of the first."""
     variances = points.var(axis=0)
-    steps = np.linspace(0, len(points) - 2, STEPS_LOOKED_AT).astype(int)
+    steps = np.linspace(0, len(points) - 2, steps_looked_at).astype(int)
 
     def function_of(i: int) -> int | None:
         order = np.argsort(points[:, i], kind="stable")
@@ -148,16 +152,6 @@ def check_settings(particles: int, form: str, forms: tuple[str, ...], scale: Any
 # --- statistics that are functions of the parameters ---
 
 
-MOST_ROWS_FOR_EXACT, MOST_PRODUCTS, LARGEST_DEGREE = 1500, 250, 16
-"""Rows that are looked at; products of parameters that a polynomial has, and its degree, at most."""
-
-EXACT_ERROR, EXACT_SHARE = 1e-5, 0.9
-"""Share of the interquartile range below which an error is rounding, and the share of rows that have such.
-
-Noise of a hundredth of a thousandth of a statistic's spread hardly any simulator has.
-"""
-
-
 class FunctionOfParameters(ValueError):
     """A statistic that is an exact function of the parameters."""
 
@@ -179,10 +173,21 @@ class FunctionOfParameters(ValueError):
         return type(self), self._told  # other processes make it anew, of its arguments
 
 
-def deterministic_statistic(theta: np.ndarray, points: np.ndarray) -> int | None:
+def deterministic_statistic(
+    theta: np.ndarray,
+    points: np.ndarray,
+    *,
+    # Rows of the search, at most.
+    most_rows_for_exact: int = 1500,
+    # Share of the interquartile range below which an error is rounding: hardly any simulator's noise is so
+    # small.
+    exact_error: float = 1e-05,
+    # Share of rows that must have such errors.
+    exact_share: float = 0.9,
+) -> int | None:
     """The first column of points (n, e) that is an exact function of parameters theta (n, q), or None."""
     # Any rows of an array that may be sorted.
-    rows = np.linspace(0, len(theta) - 1, min(len(theta), MOST_ROWS_FOR_EXACT)).astype(int)
+    rows = np.linspace(0, len(theta) - 1, min(len(theta), most_rows_for_exact)).astype(int)
     theta, points = theta[rows], points[rows]
     lower, middle, upper = np.quantile(points, [0.25, 0.5, 0.75], axis=0)
     # Of a statistic of few values most neighbours are the same, whatever the noise.
@@ -192,15 +197,23 @@ def deterministic_statistic(theta: np.ndarray, points: np.ndarray) -> int | None
     exact = np.zeros(len(columns), dtype=bool)
     for errors in (_of_polynomial(theta, y), *(_between_neighbours(values, y) for values in theta.T)):
         if len(errors):
-            exact |= np.mean(np.abs(errors) < EXACT_ERROR, axis=0) >= EXACT_SHARE
+            exact |= np.mean(np.abs(errors) < exact_error, axis=0) >= exact_share
     return int(columns[exact][0]) if exact.any() else None
 
 
-def _of_polynomial(theta: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _of_polynomial(
+    theta: np.ndarray,
+    y: np.ndarray,
+    *,
+    # Products of parameters in a polynomial, at most.
+    most_products: int = 250,
+    # Its degree, at most.
+    largest_degree: int = 16,
+) -> np.ndarray:
     """Errors of every second row, by the polynomial that is fitted to the others."""
     n, q = theta.shape
-    least = min(n // 8, MOST_PRODUCTS)
-    degree = max((k for k in range(1, LARGEST_DEGREE + 1) if comb(q + k, k) <= least), default=1)
+    least = min(n // 8, most_products)
+    degree = max((k for k in range(1, largest_degree + 1) if comb(q + k, k) <= least), default=1)
     features = _products(theta, degree)
     fitted, *_ = np.linalg.lstsq(features[::2], y[::2], rcond=1e-14)
     errors: np.ndarray = y[1::2] - features[1::2] @ fitted

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_kbr.arrays.threads import parallel_map, product_over_rows, row_parts
-from pymc_kbr.arrays.triangular import inverse_lower
 from pymc_kbr.estimators.likelihood.basis import Basis, Landmarks, make_basis
+from pymc_kbr.estimators.likelihood.smooth_function import inverse_lower
 from pymc_kbr.estimators.likelihood.spread import UNEVEN
 from pymc_kbr.kernels import median_heuristic
 from pymc_kbr.regression.kernel_ridge import LARGEST_LEVERAGE
@@ -16,18 +16,9 @@ from pymc_kbr.regression.kernel_ridge import LARGEST_LEVERAGE
 BASIS_RIDGES = tuple(10.0**k for k in np.arange(1, -12.1, -0.5))
 """From which each statistic's own is chosen."""
 
-MOST_FREEDOM = 0.5
-"""Degrees of freedom, as a share of the rows, beyond which residuals that leave a row out say nothing."""
-
 ERRORS_LOOKED_AT = 2_500_000
 """By which ridges are chosen: of twice as many rows times columns every second row, of three times as many
 every third, and so on.
-"""
-
-TINY_RIDGE, OF_CHANCE = 1e-6, 10
-"""Below the first, a smaller ridge is taken only where it lowers the error by a larger share than the second
-over the number of rows. What chance gains there takes coefficients of millions, whose sums are wrong by their
-rounding.
 """
 
 FUNCTIONS_REWEIGHTED = 400
@@ -82,11 +73,21 @@ def regress(
     return BasisRegression(coefficients, residuals, np.array(BASIS_RIDGES[ridges])[best])
 
 
-def _not_needlessly_small(errors: np.ndarray, ridges: np.ndarray, n: int) -> np.ndarray:
+def _not_needlessly_small(
+    errors: np.ndarray,
+    ridges: np.ndarray,
+    n: int,
+    *,
+    # Below this ridge a smaller one must lower the error by more than chance: coefficients of millions have
+    # sums that are wrong by rounding.
+    tiny_ridge: float = 1e-06,
+    # Gain that is chance, times the number of rows.
+    of_chance: int = 10,
+) -> np.ndarray:
     """Which ridge each column takes, by errors (r, e) of n rows at the first r of these, which fall."""
     best, places = np.argmin(errors, axis=0), np.arange(len(errors))[:, None]
-    may_be = (places == best) | (ridges[: len(errors), None] < TINY_RIDGE * 1.001)
-    return np.argmax(may_be & (errors <= (1 + OF_CHANCE / n) * errors.min(axis=0)), axis=0)
+    may_be = (places == best) | (ridges[: len(errors), None] < tiny_ridge * 1.001)
+    return np.argmax(may_be & (errors <= (1 + of_chance / n) * errors.min(axis=0)), axis=0)
 
 
 def _shrinks(penalties: np.ndarray) -> np.ndarray:
@@ -94,9 +95,15 @@ def _shrinks(penalties: np.ndarray) -> np.ndarray:
     return 1 / (1 + penalties[:, None] * np.array(BASIS_RIDGES))
 
 
-def _within_freedom(leverage: np.ndarray, least: int) -> int:
+def _within_freedom(
+    leverage: np.ndarray,
+    least: int,
+    *,
+    # Degrees of freedom, as a share of the rows: beyond it leave-one-out residuals are uninformative.
+    most_freedom: float = 0.5,
+) -> int:
     """How many ridges, from the largest on, whose leverages (n, ridges) leave rows something to say."""
-    beyond = np.flatnonzero(leverage.mean(axis=0) > MOST_FREEDOM)
+    beyond = np.flatnonzero(leverage.mean(axis=0) > most_freedom)
     return max(least, int(beyond[0]) if len(beyond) else leverage.shape[1])
 
 
@@ -194,9 +201,6 @@ DIRECTION_TURNS = 2
 DISTANCE_GAIN = 0.01
 """Of a statistic's log mean squared error, on average, for which Euclidean distances are left."""
 
-LEAST_DIRECTION = 1e-4
-"""Of a direction's mean squared slope, over the largest: none is left out for good."""
-
 
 class Tried(NamedTuple):
     """A regression on some rows, with directions (q, q) and bandwidth of its kernel, and its error."""
@@ -286,9 +290,15 @@ def _kernel(rows: np.ndarray, centres: np.ndarray, directions: np.ndarray, scale
     return Landmarks(centres @ directions, np.full(centres.shape, unit**-2), directions)
 
 
-def _directions(theta: np.ndarray, before: Tried) -> np.ndarray:
+def _directions(
+    theta: np.ndarray,
+    before: Tried,
+    *,
+    # A direction's mean squared slope over the largest one, at least: none is dropped for good.
+    least_direction: float = 1e-4,
+) -> np.ndarray:
     """Columns along which the regression before moves, in proportion to its root mean squared slope."""
     # Coefficients of the basis as those of the raw functions, whose slopes are known.
     slopes = before.basis.landmarks.slopes(theta, before.basis.mix @ before.fitted.coefficients)
     values, vectors = np.linalg.eigh(np.einsum("niq,nip->qp", slopes, slopes))
-    return vectors * np.sqrt(np.maximum(values / max(values[-1], 1e-300), LEAST_DIRECTION))
+    return vectors * np.sqrt(np.maximum(values / max(values[-1], 1e-300), least_direction))

@@ -35,17 +35,11 @@ from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG, LOG_CHI_SQUARE, U
 DIAGONAL_MEAN_LANDMARKS = 800
 """Of the mean's kernel."""
 
-COMPONENTS_FOR_MEAN = 30
-"""Principal components of the statistics on which this kernel is chosen."""
-
 EVERY_OTHER_RIDGE = slice(None, None, 2)
 """Every other one of a regression's, as it has many columns."""
 
 SEARCH = MeanSearch((0.04, 0.06, 0.1, 0.16, *MEAN_SCALES), turns=4, ridges=EVERY_OTHER_RIDGE, walks=True)
 """Of the mean's kernel: many statistics show finer waves than a few do."""
-
-PART_DENSITIES_AT_ONCE = 2**21
-"""Densities of parts that are held at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +72,15 @@ class DiagonalScale:
             found.append(describe_law(self.law, theta, means - self.centre, found[1], xp))
         return xp.concatenate(found, axis=1)
 
-    def log_density(self, described: Any, points: Any, xp: Any = np) -> Any:
+    def log_density(
+        self,
+        described: Any,
+        points: Any,
+        xp: Any = np,
+        *,
+        # Densities of components in memory at once.
+        part_densities_at_once: int = 2**21,
+    ) -> Any:
         """Log densities (k, r): see `Form`."""
         whitened = xp.matmul(points, self.whiten.T)
         volume = np.log(np.diag(self.whiten)).sum()
@@ -87,7 +89,7 @@ class DiagonalScale:
         if len(points) == 1 and isinstance(self.law, NormalMixture) and size_of(self.law) == 1:
             return self._normal(described, whitened[0], self.law) + volume
         e = len(self.whiten)
-        rows = max(1, PART_DENSITIES_AT_ONCE // max(1, points.shape[1] * e * size_of(self.law)))
+        rows = max(1, part_densities_at_once // max(1, points.shape[1] * e * size_of(self.law)))
         found = np.empty((len(described), points.shape[1]))
         for part in (slice(i, i + rows) for i in range(0, len(described), rows)):
             at = whitened if len(points) == 1 else whitened[part]
@@ -155,6 +157,8 @@ def fit_diagonal_scale(
     landmarks: int = DIAGONAL_MEAN_LANDMARKS,
     pooled: int = MOST_POOLED,
     compared: Form | None = None,
+    # Principal components of the statistics on which the kernel of the mean is chosen.
+    components_for_mean: int = 30,
 ) -> DiagonalScale:
     """Fit mean, whitening, scales and law, and the mean once more with weights where scales are uneven.
 
@@ -174,7 +178,7 @@ def fit_diagonal_scale(
     # `eigh` has the largest last.
     turn = np.linalg.eigh(standard.T @ standard)[1][:, ::-1]
     components = standard @ turn
-    of_mean, features = mean_basis(theta, components[:, :COMPONENTS_FOR_MEAN], landmarks, rng, known, SEARCH)
+    of_mean, features = mean_basis(theta, components[:, :components_for_mean], landmarks, rng, known, SEARCH)
     of_spread, parts = spread_basis(theta, rng)
 
     def whitened(residuals: np.ndarray) -> Whitened:
@@ -210,17 +214,8 @@ def fit_diagonal_scale(
 # --- scales of many statistics ---
 
 
-LEAST_SQUARE = 1e-12
-"""Of a residual, in units of its variance, as its logarithm has no lowest value."""
-
-LARGEST_STEP = 20.0
-"""Of a log variance in a step towards the likelihood's maximum: a single outlier is not to decide it."""
-
 EVERY_FOURTH_RIDGE = slice(None, None, 4)
 """Every fourth of a regression's: it has one column more than there are statistics."""
-
-FRAME_GAIN = 0.01
-"""Nats a statistic, on average, for which a frame is taken that mixes statistics."""
 
 
 class Whitened(NamedTuple):
@@ -241,6 +236,11 @@ def fit_whitened(
     penalties: np.ndarray,
     held_out: np.ndarray,
     mixed: bool | None = None,
+    *,
+    # A step of a log variance, at most: a single outlier must not decide it.
+    largest_step: float = 20.0,
+    # Nats a statistic, on average, for which statistics are rotated.
+    gain_of_rotation: float = 0.01,
 ) -> Whitened:
     """Choose the frame, and fit the scales in it.
 
@@ -255,7 +255,7 @@ def fit_whitened(
             alike = map_(
                 lambda w: _alike(residuals @ w.T, w, features, penalties, held_out), (apart, together)
             )
-        mixed = alike[1].held_out > alike[0].held_out + FRAME_GAIN * residuals.shape[1]
+        mixed = alike[1].held_out > alike[0].held_out + gain_of_rotation * residuals.shape[1]
     whiten = together if mixed else apart
     u = residuals @ whiten.T
     squares = u**2
@@ -263,7 +263,7 @@ def fit_whitened(
     # The constant by squares: that of the logarithms is right for normal residuals alone.
     first += np.log(np.mean(squares * np.exp(-first), axis=0))
     # The score (z^2 - 1) / 2 over the information 1 / 2 of a log variance.
-    scored = first + np.minimum(squares * np.exp(-first), LARGEST_STEP) - 1
+    scored = first + np.minimum(squares * np.exp(-first), largest_step) - 1
     coefficients = -0.5 * _each(scored, features, penalties)
     return _finished(u, whiten, coefficients, features @ coefficients, held_out)
 
@@ -278,9 +278,14 @@ def _frames(residuals: np.ndarray, held_out: np.ndarray) -> list[np.ndarray]:
     return [np.diag(1 / unit), solve_triangular(factor, np.eye(len(unit)), lower=True) / unit]
 
 
-def _logs(u: np.ndarray) -> np.ndarray:
+def _logs(
+    u: np.ndarray,
+    *,
+    # Added to a squared residual, over its variance: the logarithm of zero has no value.
+    least_square: float = 1e-12,
+) -> np.ndarray:
     """Log squares, whose mean is that of the log variance."""
-    return np.log(u**2 + LEAST_SQUARE) + LOG_CHI_SQUARE
+    return np.log(u**2 + least_square) + LOG_CHI_SQUARE
 
 
 def _alike(

@@ -16,17 +16,8 @@ from pymc_kbr.estimators.likelihood.conditional_mixture import (
     start_of_groups,
 )
 
-LAW_LANDMARKS, LAW_FUNCTIONS = 300, 150
-"""Of the kernel of the law's functions, and how many of these, the smoothest, are taken."""
-
-GROUPS_FOR_KERNEL = 6
-"""Of a row's numbers, on whose means and deviations the law's kernel is chosen."""
-
 BENT_FROM, FAR = 0.999, 30.0
 """Share of the numbers, and median distances from the middle: if fewer lie within, asinh is taken."""
-
-LEAST_DISTANCE = 1e-9
-"""Of a row's median distance, of which a logarithm is taken."""
 
 
 class ElementUnits(NamedTuple):
@@ -93,12 +84,19 @@ def begin(
     known: KnownKernels | None = None,
     search: MeanSearch = USUAL,
     bend: bool = False,
+    *,
+    # Landmarks of the kernel of the functions.
+    law_landmarks: int = 300,
+    # Functions that are used, the smoothest ones.
+    law_functions: int = 150,
+    # Groups of a row's numbers whose means and deviations choose the kernel.
+    groups_for_kernel: int = 6,
 ) -> Elements:
     """The numbers y (n, e) in units, and a kernel for their law; `bend`: find whether tails ask for asinh."""
     rng = np.random.default_rng(seed)
     level, coefficients = _still(levels.mean(axis=0), theta.shape[1])
     if units.moving:
-        of_level, features = mean_basis(theta, levels, LAW_LANDMARKS, rng, known and known.level, search)
+        of_level, features = mean_basis(theta, levels, law_landmarks, rng, known and known.level, search)
         found = regress(features, of_level.penalties, levels)
         level, coefficients = of_level.landmarks, of_level.mix @ found.coefficients
     at = level.combined(theta, coefficients)
@@ -106,10 +104,10 @@ def begin(
         away = np.abs(y - at[:, :1]) * np.exp(-at[:, 1:])
         units = units._replace(bent=bool(np.quantile(away, BENT_FROM) > FAR))
     z, slopes = measured(y, at[:, :1], at[:, 1:], units._replace(logarithm=False))
-    groups = start_of_groups(z, GROUPS_FOR_KERNEL)
+    groups = start_of_groups(z, groups_for_kernel)
     groups = groups[:, np.ptp(groups, axis=0) > 0]  # of one number there is no deviation
-    basis, features = mean_basis(theta, groups, LAW_LANDMARKS, rng, known and known.law, search)
-    smooth = np.argsort(basis.penalties, kind="stable")[:LAW_FUNCTIONS]
+    basis, features = mean_basis(theta, groups, law_landmarks, rng, known and known.law, search)
+    smooth = np.argsort(basis.penalties, kind="stable")[:law_functions]
     slopes = np.broadcast_to(slopes, z.shape)
     return Elements(units, level, coefficients, z, slopes, basis, smooth, features[:, smooth])
 
@@ -121,12 +119,17 @@ def _still(level: np.ndarray, parameters: int) -> tuple[Landmarks, np.ndarray]:
     return Landmarks(np.zeros((1, parameters)), np.zeros((1, parameters))), coefficients
 
 
-def levels_of(y: np.ndarray) -> np.ndarray:
+def levels_of(
+    y: np.ndarray,
+    *,
+    # A row's median distance from its middle, at least: its logarithm is taken.
+    least_distance: float = 1e-9,
+) -> np.ndarray:
     """Median and log median distance from it of each row, (n, 2)."""
     if y.shape[1] < FEWEST_ALIKE:
         raise ValueError(
-            f"there are {y.shape[1]} statistics; the form for independent draws of one law takes at least "
-            f"{FEWEST_ALIKE} of them: take another form"
+            f"there are {y.shape[1]} statistics; the form for independent draws of one distribution takes at "
+            f"least {FEWEST_ALIKE} of them: take another form"
         )
     middle = np.median(y, axis=1)
     distance = np.median(np.abs(y - middle[:, None]), axis=1)
@@ -134,9 +137,9 @@ def levels_of(y: np.ndarray) -> np.ndarray:
     if equal > MOST_EQUAL:
         raise ValueError(
             f"{equal:.1%} of the neighbours among a row's sorted statistics are equal; the form for "
-            "independent draws of one law is for continuous ones: take another form"
+            "independent draws of one distribution is for continuous ones: take another form"
         )
-    return np.column_stack([middle, np.log(np.maximum(distance, LEAST_DISTANCE))])
+    return np.column_stack([middle, np.log(np.maximum(distance, least_distance))])
 
 
 def less_skewed(points: np.ndarray) -> bool:

@@ -34,14 +34,8 @@ from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation
 LAW_PARTS = (1, 2, 4, 6)
 """Numbers of parts of the mixture that are tried."""
 
-ONE_PENALTY = (100.0,)
-"""With which they are."""
-
 FEW_PENALTIES = (100.0, 10.0)
 """That are tried of what is only compared."""
-
-ROWS_FOR_LAW = 2000
-"""On which number of parts and units are chosen."""
 
 SEARCH_FOR_UNITS = MeanSearch(
     (0.35, 0.7, 1.4, 2.8), turns=1, landmarks=150, ridges=EVERY_OTHER_RIDGE, walks=True
@@ -134,6 +128,8 @@ def fit_exchangeable(
     tried: tuple[float, ...] = FUNCTION_PENALTIES,
     numbers: int = MOST_NUMBERS,
     compared: Form | None = None,
+    # Rows on which the number of components and the units are chosen.
+    rows_for_choice: int = 2000,
 ) -> Exchangeable:
     """Fit middle, scale and mixture, with the units and parts under which held-out rows are densest."""
     # Shapes: theta (n, q); points (n, e).
@@ -150,7 +146,7 @@ def fit_exchangeable(
         kernels = KnownKernels(units, known.level, known.law)
     else:
         # At random: a table may be in the order of its rounds, or of a parameter.
-        some, kernels = rng.permutation(n)[:ROWS_FOR_LAW], None
+        some, kernels = rng.permutation(n)[:rows_for_choice], None
         units, parts = _densest(theta[some], y[some], levels[some], held_out[some], seed, logarithm)
     open_simulation = begin(theta, y, levels, units, seed, kernels)
     found = open_simulation.fitted(parts, held_out, seed, tried, numbers)
@@ -161,7 +157,15 @@ def fit_exchangeable(
 
 
 def _densest(
-    theta: np.ndarray, y: np.ndarray, levels: np.ndarray, held_out: np.ndarray, seed: int, logarithm: bool
+    theta: np.ndarray,
+    y: np.ndarray,
+    levels: np.ndarray,
+    held_out: np.ndarray,
+    seed: int,
+    logarithm: bool,
+    *,
+    # The penalty with which they are tried.
+    penalties: tuple[float] = (100.0,),
 ) -> tuple[ElementUnits, int]:
     """Units and number of parts under which held-out rows are densest, by one penalty."""
     found = list[tuple[float, ElementUnits, int]]()
@@ -170,7 +174,7 @@ def _densest(
         open_simulation = begin(theta, y, levels, units, seed, None, SEARCH_FOR_UNITS, bend=True)
         volume = float(open_simulation.slopes[held_out].sum(axis=1).mean())
         for parts in LAW_PARTS:
-            density = open_simulation.fitted(parts, held_out, seed, ONE_PENALTY, 0).held_out
+            density = open_simulation.fitted(parts, held_out, seed, penalties, 0).held_out
             found.append((density + volume, open_simulation.units, parts))
     return max(found)[1:]
 

@@ -36,9 +36,6 @@ from pymc_kbr.estimators.summaries.transformed import Grid
 MEAN_LANDMARKS = 1000
 """Of the mean's kernel."""
 
-FACTOR_RIDGES = (1000.0, 100.0, 10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
-"""For the factor, tried from the first on."""
-
 RESIDUAL_TURNS = 4
 """Times, at most, that the mean is regressed by the law of the residuals before."""
 
@@ -138,6 +135,8 @@ def fit_location_scale(
     *,
     landmarks: int = MEAN_LANDMARKS,
     compared: Form | None = None,
+    # Ridges of the factor, tried from the first on.
+    factor_ridges: tuple[float, ...] = (1000.0, 100.0, 10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5),
 ) -> LocationScale:
     """Fit mean, factor and mixture, one after the other, and the mean again by what these say.
 
@@ -168,7 +167,7 @@ def fit_location_scale(
     choice, of_spread, parts = choose_basis(theta, residuals, held_out, rng, known.chosen if known else None)
     whiten, below = frames(residuals)[choice.frame]
     r = residuals @ whiten.T
-    chosen = choose_spread(parts, r, of_spread.penalties, FACTOR_RIDGES, below, held_out)
+    chosen = choose_spread(parts, r, of_spread.penalties, factor_ridges, below, held_out)
     factors = _factors(parts @ chosen.coefficients, r, below) @ (whiten @ back)
     # Residuals are the inverse factor times independent ones: its rows hold their deviations.
     precisions = 1 / np.sum(np.linalg.inv(factors) ** 2, axis=2)
@@ -273,20 +272,6 @@ def _squared(w: np.ndarray, e: int, below: Below) -> np.ndarray:
 FUNCTIONS = 400
 """Of the basis, smoothest first, with which the mean is fitted."""
 
-SHRINKS = (1.0, 0.1, 0.01)
-"""Factors of the ridges before, which are tried: a sharper law supports rougher functions."""
-
-LBFGS_STEPS = 40
-"""Of L-BFGS, at most."""
-
-LAW_GAIN = 0.01
-"""Nats of a row, by the others, for which least squares are left."""
-
-HARDLY = 2.0
-"""Standard errors below that at which held-out rows, which are fewer, save asking all."""
-
-LAW_FOLDS = 5
-
 
 class Law(NamedTuple):
     """The density of residuals c (n, e) at n rows: that of z = A c under a mixture."""
@@ -324,7 +309,14 @@ class _PenalisedRegression:
     points: np.ndarray
     law: Law
 
-    def fit(self, rows: np.ndarray, shrink: float) -> np.ndarray:
+    def fit(
+        self,
+        rows: np.ndarray,
+        shrink: float,
+        *,
+        # Steps of L-BFGS, at most.
+        lbfgs_steps: int = 40,
+    ) -> np.ndarray:
         """Coefficients (f, e) by some rows, from those of least squares on."""
         f, points, law = self.features[rows], self.points[rows], self.law.rows(rows)
         first = self._least_squares(rows)
@@ -347,7 +339,7 @@ class _PenalisedRegression:
                 slopes = sum(slopes for _, slopes in found) / len(f)
                 return loss, ((slopes + prior * w) * unit).ravel()
 
-            options = {"maxiter": LBFGS_STEPS, "maxcor": 10, "ftol": 1e-8, "gtol": 1e-6}
+            options = {"maxiter": lbfgs_steps, "maxcor": 10, "ftol": 1e-8, "gtol": 1e-6}
             found = minimize(objective, (first / unit).ravel(), jac=True, method="L-BFGS-B", options=options)
         return found.x.reshape(unit.shape) * unit
 
@@ -381,6 +373,15 @@ def regress_by_law(
     law: Law,
     held_out: np.ndarray,
     rng: np.random.Generator,
+    *,
+    # Factors of the previous ridges that are tried: a narrower residual density supports rougher functions.
+    ridge_factors: tuple[float, float, float] = (1.0, 0.1, 0.01),
+    # Held-out nats a row for which the mean leaves least squares.
+    least_gain: float = 0.01,
+    # Standard errors below that gain at which a first fold decides against it.
+    errors_behind: float = 2.0,
+    # Folds of cross-validation.
+    folds: int = 5,
 ) -> BasisRegression | None:
     """The mean by penalised likelihood under a law of its residuals, where rows gain by it."""
     # Shapes: features (n, f); penalties (f,); points (n, e); held_out (n,).
@@ -390,21 +391,21 @@ def regress_by_law(
     )
     at, now = law.rows(held_out), law.log_density(before.residuals)
     gain, shrink = np.full(np.count_nonzero(held_out), -np.inf), 0.0
-    for tried in SHRINKS:
+    for tried in ridge_factors:
         found = at.log_density(regression.left_out(held_out, tried)) - now[held_out]
         if found.mean() <= gain.mean():
             break
         gain, shrink = found, tried
-    if not shrink or gain.mean() <= LAW_GAIN - HARDLY * gain.std() / np.sqrt(len(gain)):
+    if not shrink or gain.mean() <= least_gain - errors_behind * gain.std() / np.sqrt(len(gain)):
         return None
     n = len(points)
     # Under this law there is no closed form without a row: each fifth is predicted by the others.
     left_out = np.empty_like(points)
-    for rows in np.array_split(rng.permutation(n), LAW_FOLDS):
+    for rows in np.array_split(rng.permutation(n), folds):
         others = np.zeros(n, dtype=bool)
         others[rows] = True
         left_out[others] = regression.left_out(others, shrink)
-    if np.mean(law.log_density(left_out) - now) <= LAW_GAIN:
+    if np.mean(law.log_density(left_out) - now) <= least_gain:
         return None
     coefficients = np.zeros((features.shape[1], points.shape[1]))
     coefficients[smooth] = regression.fit(np.ones(n, dtype=bool), shrink)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -12,15 +14,6 @@ from pymc_kbr.arrays.bijections import Circular, Interval, Simplex
 from pymc_kbr.arrays.support import Block, Support, support_of
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.likelihood.tempered import LocalMixture, Streams, fit_mixtures, log_normal_mixture
-
-LARGEST_FREE = 700.0
-"""Unconstrained values beyond it are edges of the support."""
-
-DRAWS_FOR_PRIOR_DENSITY = 5_000
-"""Most draws that a density is fitted to."""
-
-JOINT_SIZES = (1, 2, 4, 8)
-"""Components of the mixtures of normal scores that are compared."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +26,13 @@ class PriorDensity:
     dependence: LocalMixture | None
     form: str
 
-    def log_density(self, parameters: np.ndarray) -> np.ndarray:
+    def log_density(
+        self,
+        parameters: np.ndarray,
+        *,
+        # Unconstrained values beyond it are edges of the support.
+        largest_free: float = 700.0,
+    ) -> np.ndarray:
         """Log density (n,) at parameters (n, p), minus infinity outside the support."""
         parameters = np.asarray(parameters, dtype=float)
         if parameters.ndim != 2 or parameters.shape[1] != self.support.size:
@@ -43,7 +42,7 @@ class PriorDensity:
         logs = np.full(len(parameters), -np.inf)
         inside = self.support.contains(parameters)
         if inside.any():
-            free = np.clip(self.support.forward(parameters[inside]), -LARGEST_FREE, LARGEST_FREE)
+            free = np.clip(self.support.forward(parameters[inside]), -largest_free, largest_free)
             # The density of theta(free) is that of free over |d theta / d free|.
             logs[inside] = self.free_log_density(free) - self.support.log_jacobian(free)
         return logs
@@ -92,6 +91,8 @@ def fit_prior_density(
     rng: np.random.Generator,
     *,
     log_weights: np.ndarray | None = None,
+    # Draws that a density is fitted to, at most.
+    draws_for_prior_density: int = 5_000,
 ) -> PriorDensity:
     """Choose a form and fit it to draws of a prior."""
     # Shapes: draws (n, p); log_weights (n,).
@@ -105,8 +106,8 @@ def fit_prior_density(
         ends = free[np.isfinite(free[:, column]), column]
         free[:, column] = np.clip(free[:, column], ends.min(), ends.max())
     ranges, total = np.stack([free.min(axis=0), free.max(axis=0)]), len(free)
-    if total > DRAWS_FOR_PRIOR_DENSITY:
-        rows = rng.choice(total, DRAWS_FOR_PRIOR_DENSITY, replace=False)
+    if total > draws_for_prior_density:
+        rows = rng.choice(total, draws_for_prior_density, replace=False)
         free, weights = free[rows], None if weights is None else weights[rows]
     weights = np.full(len(free), 1 / len(free)) if weights is None else weights / weights.sum()
     held = np.zeros(len(free), dtype=bool)
@@ -184,14 +185,21 @@ def _trial_gain(draws: Draws, trial: dict[int, Margin], size: int, rng: np.rando
     return _dependence_gain(mixture, scores[draws.held])
 
 
-def _dependence(draws: Draws, trial: dict[int, Margin], rng: np.random.Generator) -> int:
+def _dependence(
+    draws: Draws,
+    trial: dict[int, Margin],
+    rng: np.random.Generator,
+    *,
+    # Components of the mixtures of normal scores that are compared.
+    joint_sizes: tuple[int, ...] = (1, 2, 4, 8),
+) -> int:
     """The best size of a mixture of scores, zero where independent columns do as well."""
     if len(trial) < 2:
         return 0
-    logs = [_trial_gain(draws, trial, size, rng) for size in JOINT_SIZES]
+    logs = [_trial_gain(draws, trial, size, rng) for size in joint_sizes]
     best = simplest(draws, logs)
     gain, error = draws.gain(logs[best])
-    return JOINT_SIZES[best] if gain > ERRORS * error else 0
+    return joint_sizes[best] if gain > ERRORS * error else 0
 
 
 def _check(draws: np.ndarray, support: Support, log_weights: np.ndarray | None) -> None:
@@ -245,13 +253,21 @@ class Draws:
         return mean, float(np.sqrt((w**2) @ (logs - mean) ** 2))
 
 
-def choose_margin(draws: Draws, block: Block, position: int, column: int) -> tuple[Margin, Margin]:
+def choose_margin(
+    draws: Draws,
+    block: Block,
+    position: int,
+    column: int,
+    *,
+    # Components of the mixtures that are compared.
+    margin_sizes: tuple[int, ...] = (1, 2, 3, 5, 8),
+) -> tuple[Margin, Margin]:
     """The density of a column by the draws that are not held out, and the same form by all."""
     some, weights = draws.column(column)
     everything = draws.free[:, column]
     held = everything[draws.held]
     turn = any(isinstance(step, Circular) for step in block.steps)
-    mixtures = [fit_mixture(some, weights, size, turn) for size in MARGIN_SIZES]
+    mixtures = [fit_mixture(some, weights, size, turn) for size in margin_sizes]
     logs = [m.log_density(held) for m in mixtures]
     best = simplest(draws, logs)
     simple: list[Margin] = []
@@ -293,7 +309,7 @@ def fit_atoms(draws: Draws, column: int) -> ValueShares:
     if len(values) > max(20, len(draws.free) // 5):
         raise ValueError(
             f"unconstrained column {column} may not be smoothed and has {len(values)} values in "
-            f"{len(draws.free)} draws: its density cannot be told from draws. Give the log "
+            f"{len(draws.free)} draws: its density cannot be estimated from draws. Give the log "
             "density of the parameters instead"
         )
     shares = np.bincount(group.reshape(-1), draws.weights)
@@ -301,10 +317,6 @@ def fit_atoms(draws: Draws, column: int) -> ValueShares:
 
 
 # --- one-dimensional densities ---
-
-
-MARGIN_SIZES = (1, 2, 3, 5, 8)
-"""Components of the mixtures that are compared."""
 
 
 class Margin(Protocol):
@@ -476,3 +488,32 @@ def _grouped(free: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndar
     w = np.bincount(group.reshape(-1), weights)
     x = np.bincount(group.reshape(-1), weights * free)
     return np.where(w > 0, x / np.where(w > 0, w, 1), first * unit), w, float(unit)
+
+
+def free_log_density(
+    support: Support, log_prior: Callable[[np.ndarray], np.ndarray]
+) -> Callable[[np.ndarray], np.ndarray]:
+    """The log density in the unconstrained space, log_prior(backward(free)) + log |d backward / d free|."""
+    # Shapes: log_prior (n, p) -> (n,).
+    fitted = getattr(log_prior, "__self__", None)
+    if not (isinstance(fitted, PriorDensity) and fitted.support == support):
+        density: Callable[[np.ndarray], np.ndarray] = partial(_carried, support, log_prior)
+        return partial(_allowed, support, density) if support.constraints else density
+    # What was fitted to draws has mass beside them, too.
+    density = fitted.free_log_density
+    return partial(_allowed, support, density) if support.restricted else density
+
+
+def _allowed(
+    support: Support, log_density: Callable[[np.ndarray], np.ndarray], free: np.ndarray
+) -> np.ndarray:
+    logs = log_density(free)
+    fine = np.isfinite(logs)
+    fine[fine] = support.allows(support.backward(free[fine]))
+    return np.where(fine, logs, -np.inf)
+
+
+def _carried(support: Support, log_prior: Callable[[np.ndarray], np.ndarray], free: np.ndarray) -> np.ndarray:
+    jacobian = support.log_jacobian(free)
+    parameters = support.backward(free)
+    return np.where(np.isfinite(jacobian), log_prior(parameters) + jacobian, -np.inf)

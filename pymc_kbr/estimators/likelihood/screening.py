@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-SURPRISING_GAIN = 4.0
-"""Standard deviations of a chi-squared test by which an input must improve a regression."""
 
-CUT_OFF = 3.0
-"""Deviations at which inputs are cut off for polynomials of them."""
-
-MOST_PARAMETERS = 6
-"""Whose products with an input are tried: those that vary with the target most."""
-
-
-def screen(theta: np.ndarray, candidates: np.ndarray, y: np.ndarray, most: int) -> np.ndarray:
+def screen(
+    theta: np.ndarray,
+    candidates: np.ndarray,
+    y: np.ndarray,
+    most: int,
+    *,
+    # Parameters whose products with an input are tried: those that vary most with the target.
+    most_parameters: int = 6,
+) -> np.ndarray:
     """Candidates that tell of the mean or of the spread of y, in increasing order.
 
     Forward selection: what an input adds to a regression of y, and then of the log of its squared residual,
@@ -23,7 +22,7 @@ def screen(theta: np.ndarray, candidates: np.ndarray, y: np.ndarray, most: int) 
     """
     # Shapes: theta (n, q); candidates (n, c); y (n,).
     theta, x = _cut(theta), _cut(candidates)
-    near = np.argsort([-abs(np.corrcoef(t, y**2)[0, 1]) for t in theta.T])[:MOST_PARAMETERS]
+    near = np.argsort([-abs(np.corrcoef(t, y**2)[0, 1]) for t in theta.T])[:most_parameters]
     moduli = np.column_stack([np.ones(len(theta)), theta[:, np.sort(near)]])
     found, residuals = _forward(theta, x, moduli, y, most)
     # Without the floor a row that is met by chance would be an outlier of the logarithms.
@@ -38,15 +37,27 @@ def _zip_longest(a: list[int], b: list[int]) -> list[list[int]]:
     return [a[i : i + 1] + b[i : i + 1] for i in range(max(len(a), len(b)))]
 
 
-def _cut(columns: np.ndarray) -> np.ndarray:
+def _cut(
+    columns: np.ndarray,
+    *,
+    # Deviations at which inputs of polynomials are cut off.
+    cut_off: float = 3.0,
+) -> np.ndarray:
     deviation = columns.std(axis=0)
     return np.clip(
-        (columns - columns.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0), -CUT_OFF, CUT_OFF
+        (columns - columns.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0), -cut_off, cut_off
     )
 
 
 def _forward(
-    theta: np.ndarray, x: np.ndarray, moduli: np.ndarray, y: np.ndarray, most: int
+    theta: np.ndarray,
+    x: np.ndarray,
+    moduli: np.ndarray,
+    y: np.ndarray,
+    most: int,
+    *,
+    # Standard deviations of a chi-squared test by which an input must improve a regression.
+    surprising_gain: float = 4.0,
 ) -> tuple[list[int], np.ndarray]:
     """Columns of x that are chosen one after the other, and what they leave of y."""
     base = orthonormal(np.column_stack([np.ones(len(y)), theta, theta**2]))
@@ -58,7 +69,7 @@ def _forward(
     while len(chosen) < min(most, x.shape[1]):
         gains = [_gain(blocks[:, c], y) if c not in chosen else -np.inf for c in range(x.shape[1])]
         best = int(np.argmax(gains))
-        if gains[best] < SURPRISING_GAIN:
+        if gains[best] < surprising_gain:
             break
         chosen.append(best)
         q = orthonormal(blocks[:, best])

@@ -11,23 +11,7 @@ import numpy as np
 from scipy.linalg import blas, cho_solve, lapack
 from scipy.optimize import minimize
 
-from pymc_kbr.arrays.triangular import inverse_lower
 from pymc_kbr.regression.kernel_ridge import FEATURE_ROWS_AT_ONCE
-
-LARGEST_SMOOTH_LEVERAGE = 0.95
-"""A row's residual is not divided by less than one minus it."""
-
-SMALLER = 0.4
-"""Ratio of the sizes of priors that are tried."""
-
-LEAST_PRIOR, LARGEST_PRIOR = 1e-5, 30.0
-"""Variances of these priors at which the search ends."""
-
-SCORING_STEPS = 25
-"""Of Fisher scoring, at most."""
-
-LARGEST_SCORE = 20.0
-"""Of one row, in the direction of a step of Fisher scoring; the step is accepted by the true objective."""
 
 
 @dataclass(frozen=True)
@@ -113,10 +97,16 @@ class SmoothFit(NamedTuple):
     left_out: np.ndarray
 
 
-def leverages(features: np.ndarray, factor: np.ndarray) -> np.ndarray:
+def leverages(
+    features: np.ndarray,
+    factor: np.ndarray,
+    *,
+    # Residuals are divided by one minus their leverage, which is at most this.
+    largest_smooth_leverage: float = 0.95,
+) -> np.ndarray:
     """Diagonal of F A^-1 F' for A = L L', shape (n,)."""
     half = blas.dtrmm(1.0, inverse_lower(factor), features.T, lower=1)  # half the work of `@`
-    return np.minimum(np.einsum("ij,ij->j", half, half), LARGEST_SMOOTH_LEVERAGE)
+    return np.minimum(np.einsum("ij,ij->j", half, half), largest_smooth_leverage)
 
 
 def fit_mean(basis: WhitenedBasis, targets: np.ndarray, noise: np.ndarray) -> SmoothFit:
@@ -136,12 +126,15 @@ def by_damped_steps(
     v: np.ndarray,
     objective: Callable[[np.ndarray, np.ndarray], float],
     step_from: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    *,
+    # Steps of Fisher scoring, at most.
+    scoring_steps: int = 25,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Coefficients v (m,) that minimise an objective of them and of g = F v (n,), and g."""
     # Shapes: features (n, m); v (m,); objective (v, g) -> float; step_from (v, g) -> (m,).
     g = features @ v
     value = objective(v, g)
-    for _ in range(SCORING_STEPS):
+    for _ in range(scoring_steps):
         step = step_from(v, g)
         change, length = features @ step, 1.0
         # Far from the minimum a whole step overshoots: no objective here is a parabola.
@@ -156,7 +149,14 @@ def by_damped_steps(
     return v, g
 
 
-def fit_log_variance(basis: WhitenedBasis, squares: np.ndarray, start: np.ndarray) -> SmoothFit:
+def fit_log_variance(
+    basis: WhitenedBasis,
+    squares: np.ndarray,
+    start: np.ndarray,
+    *,
+    # One row's score, at most, in the direction of a Fisher step; the true objective accepts the step.
+    largest_score: float = 20.0,
+) -> SmoothFit:
     """Log variances g that maximise sum(-g - squares exp(-g)) / 2 and their prior, by Fisher scoring.
 
     The information of a log variance is one half everywhere, so that all steps share one factorisation. A
@@ -171,7 +171,7 @@ def fit_log_variance(basis: WhitenedBasis, squares: np.ndarray, start: np.ndarra
         return 0.5 * float(np.sum(g + squares * np.exp(-g)) + v @ v)
 
     def step_from(v: np.ndarray, g: np.ndarray) -> np.ndarray:
-        scores = np.minimum(squares * np.exp(-g) - 1, LARGEST_SCORE)
+        scores = np.minimum(squares * np.exp(-g) - 1, largest_score)
         step: np.ndarray = cho_solve((factor, True), 0.5 * (features.T @ scores) - v)
         return step
 
@@ -179,7 +179,7 @@ def fit_log_variance(basis: WhitenedBasis, squares: np.ndarray, start: np.ndarra
     # Without row i a Newton step from the maximum takes its score s / 2 and its information 1 / 2 away: with
     # h = f' A^-1 f / 2 the log variance moves by -s h / (1 - h).
     h = leverages(np.sqrt(0.5) * features, factor)
-    scores = np.minimum(squares * np.exp(-g) - 1, LARGEST_SCORE)
+    scores = np.minimum(squares * np.exp(-g) - 1, largest_score)
     return SmoothFit(basis.function(v), g - h / (1 - h) * scores)
 
 
@@ -188,18 +188,25 @@ def choose_size(
     fit: Callable[[WhitenedBasis, np.ndarray], SmoothFit],
     start: np.ndarray,
     score: Callable[[np.ndarray], float],
+    *,
+    # Ratio of the prior sizes that are tried.
+    ratio: float = 0.4,
+    # Variances of the priors at which the search ends, below
+    least_prior: float = 1e-05,
+    # and above.
+    largest_prior: float = 30.0,
 ) -> tuple[WhitenedBasis, SmoothFit]:
     """The size of the prior with the best score of what left-out rows have: its basis, and the fit."""
     # Shapes: fit (n,)) -> SmoothFit; start (n,); score (n,)) -> float.
     best = basis, fit(basis, start)
     reached = score(best[1].left_out)
-    for factor in (SMALLER, 1 / SMALLER):
+    for factor in (ratio, 1 / ratio):
         improved = False
         while True:
             other = best[0].larger(factor)
             fitted = fit(other, best[1].left_out)
             new = score(fitted.left_out)
-            if new <= reached or not LEAST_PRIOR < other.kernel.level < LARGEST_PRIOR:
+            if new <= reached or not least_prior < other.kernel.level < largest_prior:
                 break
             best, reached, improved = (other, fitted), new, True
         if improved:
@@ -329,16 +336,7 @@ JITTER = 1e-6
 LINEAR_PRECISION = 1e-4
 """Prior precision of the linear part, for standardised targets: next to no penalty."""
 
-RETURN = 0.3
-"""By how much the logarithms of a start from elsewhere lie below the centre of their prior at least."""
-
 WIDTH = 1.5
-WIDTH_ABOVE = 0.8
-"""Prior standard deviations of the logarithms of all settings below where they start, and above.
-
-Functions that are rougher than there are mostly noise: the kernel at a landmark that is itself a row is free
-to follow that row.
-"""
 
 
 def with_jitter(gram: np.ndarray) -> np.ndarray:
@@ -429,6 +427,11 @@ def choose_kernel(
     deviations: np.ndarray | None = None,
     start: tuple[ProductKernel, float] | None = None,
     effort: Effort,
+    # By how much the logarithms of a start from elsewhere lie below the centre of their prior at least.
+    flat_share: float = 0.3,
+    # Prior deviation of the logarithms above where they start. Rougher functions are mostly noise: the kernel
+    # at a landmark that is itself a row can follow that row.
+    width_above: float = 0.8,
 ) -> tuple[ProductKernel, float]:
     """The kernel and noise variance with the largest posterior density of both."""
     # Shapes: targets (n,); deviations (n,).
@@ -443,7 +446,7 @@ def choose_kernel(
 
     def objective(logs: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = evidence(logs)
-        width = np.where(logs[:-1] > centre, WIDTH_ABOVE, WIDTH)
+        width = np.where(logs[:-1] > centre, width_above, WIDTH)
         apart = (logs[:-1] - centre) / width
         gradient[:-1] += apart / width
         return value + 0.5 * float(apart @ apart), gradient
@@ -451,7 +454,7 @@ def choose_kernel(
     first = np.append(centre, np.log(0.5))  # half of the variance is noise, to begin with
     if start is not None:
         # Inputs that were given up come back: more is known now.
-        logs = np.maximum(start[0].logs(), centre - RETURN)
+        logs = np.maximum(start[0].logs(), centre - flat_share)
         first = np.append(logs, np.log(start[1]))
     # At exp(-7) of its start an input has no say any more; farther there is nothing to gain.
     bounds = [(c - 7, c + 3.5) for c in centre] + [(-14.0, 3.0)]
@@ -459,3 +462,9 @@ def choose_kernel(
         objective, first, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": effort.iterations}
     )
     return ProductKernel.from_logs(found.x[:-1], inputs.theta.shape[1]), float(np.exp(found.x[-1]))
+
+
+def inverse_lower(factor: np.ndarray) -> np.ndarray:
+    """The inverse (m, m) of a lower triangular factor with positive diagonal, lower triangular itself."""
+    inverse, _ = lapack.dtrtri(factor, lower=1)
+    return np.tril(inverse)

@@ -24,24 +24,12 @@ LOG_CHI_SQUARE = 1.2703628
 constant.
 """
 
-LEAST_CURVATURE = 0.1
-"""Of the likelihood in a direction of the outputs: where it is less, steps are no longer for that."""
-
 ERRORS_GAINED = 1.0
 """Standard errors of held-out rows' gain that a smaller ridge must reach: squares of heavy-tailed residuals
 scatter, and what they gain by chance is lost on other rows.
 
 ``python -m tests.statistical.ridges_of_spreads`` prints what that is worth on problems of 1,000 rows.
 """
-
-TOLD_APART = 100
-"""Held-out rows below which any gain decides: so few seldom show a spread that moves by a standard error, and
-the check of too coarse a table fits likelihoods to some 300 rows.
-"""
-
-NO_BETTER = 0.02
-"""Nats of a held-out row: once a smaller ridge loses as many, none that is smaller still is tried."""
-
 
 NEGLIGIBLE_SHARE = 1e-3
 """Of a function, as its coefficient would be without a penalty: one of which less is left is not fitted."""
@@ -92,6 +80,9 @@ def fit_spread(
     below: Below,
     start: np.ndarray | None = None,
     steps: int = 40,
+    *,
+    # Curvature of the likelihood in a direction of the outputs, at least: steps get no longer.
+    least_curvature: float = 0.1,
 ) -> np.ndarray:
     """Coefficients by penalised normal likelihood.
 
@@ -112,7 +103,7 @@ def fit_spread(
         whole[free] = fit_spread(features[:, free], residuals, penalties[free], below, first[free], steps)
         return whole
     curvature, directions = _curvature(factor_at(features @ first, residuals, below), below)
-    unit = 1 / np.sqrt(np.maximum(curvature, 0) + LEAST_CURVATURE + penalties[:, None])
+    unit = 1 / np.sqrt(np.maximum(curvature, 0) + least_curvature + penalties[:, None])
     # Residuals column by column in memory, as they are worked on.
     parts = [(features[rows], np.asfortranarray(residuals[rows])) for rows in row_parts(n)]
 
@@ -183,6 +174,12 @@ def choose_spread(
     ridges: Sequence[float],
     below: Below,
     held_out: np.ndarray,
+    *,
+    # With fewer held-out rows any gain decides: they seldom show a gain of one standard error, and the check
+    # for coarse tables fits likelihoods to some 300 rows.
+    rows_for_errors: int = 100,
+    # Nats of a held-out row: a ridge that loses so much ends the search for smaller ones.
+    most_lost: float = 0.02,
 ) -> ChosenSpread:
     """Fitted to rows that are not held out, at the smallest ridge that helps by more than chance."""
     fitted = ~held_out
@@ -193,11 +190,11 @@ def choose_spread(
         z, logdet = standardised(features[held_out], residuals[held_out], start, below)
         each = logdet - 0.5 * np.sum(z**2, axis=1)
         gain, reached = each - before, float(np.mean(each))
-        errors = ERRORS_GAINED if len(gain) >= TOLD_APART else 0.0
+        errors = ERRORS_GAINED if len(gain) >= rows_for_errors else 0.0
         if best is None or gain.mean() > errors * gain.std() / np.sqrt(len(gain)):
             best, before = ChosenSpread(start, ridge, reached), each
         # The largest ridges may all be far too large, and the second the worse by chance.
-        elif reached < best.held_out - NO_BETTER and count > 1:
+        elif reached < best.held_out - most_lost and count > 1:
             break
     assert best is not None
     return best
@@ -205,12 +202,6 @@ def choose_spread(
 
 # --- basis functions of the spread ---
 
-
-JOINT_LANDMARKS = 300
-"""Of the kernel of all parameters."""
-
-WIDE_POINTS, WIDE_BANDWIDTH = 16, 0.5
-"""Of a kernel of one parameter: how many, and their bandwidth over its deviation."""
 
 NARROW_POINTS, NARROW, SHARE_OF_NARROW = 50, 0.12, 0.1
 """Of a second one, for kinks; its functions cost ten times as much."""
@@ -223,12 +214,6 @@ PENALTY_OF_LINEAR = 0.1
 
 MOST_PAIRED = 24
 """Statistics up to which entries below the diagonal depend on the parameters."""
-
-ROWS_FOR_FRAMES = 1500
-"""To which frames and shares are fitted that are compared."""
-
-RIDGES_COMPARED = (100.0, 1.0, 1e-1, 1e-2, 1e-3)
-"""At which they are."""
 
 
 class Frame(NamedTuple):
@@ -275,10 +260,18 @@ def choose_basis(
 
 
 def _chosen(
-    theta: np.ndarray, groups: list[Landmarks], residuals: np.ndarray, held_out: np.ndarray
+    theta: np.ndarray,
+    groups: list[Landmarks],
+    residuals: np.ndarray,
+    held_out: np.ndarray,
+    *,
+    # Rows on which rotations and shares are compared.
+    rows_for_frames: int = 1500,
+    # Ridges with which they are compared.
+    ridges_compared: tuple[float, ...] = (100.0, 1.0, 1e-1, 1e-2, 1e-3),
 ) -> SpreadChoice:
-    rest = np.flatnonzero(~held_out)[:ROWS_FOR_FRAMES]
-    some = np.concatenate([rest, np.flatnonzero(held_out)[:ROWS_FOR_FRAMES]])
+    rest = np.flatnonzero(~held_out)[:rows_for_frames]
+    some = np.concatenate([rest, np.flatnonzero(held_out)[:rows_for_frames]])
     left = held_out[some]
     tried = frames(residuals)
     # One parameter has no joint kernel.
@@ -288,7 +281,7 @@ def _chosen(
         frame = tried[place]
         basis, values = make_basis(theta[some], groups, _weights(groups, share), PENALTY_OF_LINEAR)
         found = choose_spread(
-            values, residuals[some] @ frame.whiten.T, basis.penalties, RIDGES_COMPARED, frame.below, left
+            values, residuals[some] @ frame.whiten.T, basis.penalties, ridges_compared, frame.below, left
         )
         # Densities in two frames are compared in one unit.
         return found.held_out + float(np.log(np.diag(frame.whiten)).sum())
@@ -315,16 +308,26 @@ def whitening(residuals: np.ndarray) -> np.ndarray:
     return solve_triangular(factor, np.eye(len(cov)), lower=True) / unit
 
 
-def _groups(theta: np.ndarray, rng: np.random.Generator) -> list[Landmarks]:
+def _groups(
+    theta: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    # Landmarks of the kernel of all parameters.
+    joint_landmarks: int = 300,
+    # Kernels of one parameter
+    wide_points: int = 16,
+    # and their bandwidth over its deviation.
+    wide_bandwidth: float = 0.5,
+) -> list[Landmarks]:
     """Two kernels of each parameter by itself, and, last, one of all where there are several."""
     n, q = theta.shape
     groups = [
         _of_one(theta, j, points, bandwidth)
-        for points, bandwidth in ((WIDE_POINTS, WIDE_BANDWIDTH), (NARROW_POINTS, NARROW))
+        for points, bandwidth in ((wide_points, wide_bandwidth), (NARROW_POINTS, NARROW))
         for j in range(q)
     ]
     if q > 1:
-        chosen = theta[rng.permutation(n)[:JOINT_LANDMARKS]]
+        chosen = theta[rng.permutation(n)[:joint_landmarks]]
         groups.append(Landmarks(chosen, np.full(chosen.shape, median_heuristic(theta) ** -2)))
     return groups
 

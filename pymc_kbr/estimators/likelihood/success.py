@@ -16,11 +16,6 @@ from pymc_kbr.estimators.likelihood.categorical import Logit, fit_share
 from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
 from pymc_kbr.estimators.likelihood.smooth_function import Effort, Inputs
 
-MOST_SIMULATIONS = 20_000
-"""From which it is learnt: as many rows as a choice among estimators looks at. Beyond, edges would be sharper
-than posteriors need, and the features of a fit to all do not fit into memory.
-"""
-
 SEED = 34
 """Of landmarks and of rows for settings: the same table gives the same probabilities."""
 
@@ -48,12 +43,15 @@ class Success:
         weights: tuple[np.ndarray, np.ndarray] | None = None,
         *,
         condition: bool = False,
+        # Simulations that are used, at most. With more, edges would be sharper than posteriors need, and the
+        # features of a fit to all would not fit into memory.
+        most_simulations: int = 20_000,
     ) -> Self:
         """Learn from the parameters (n, p) of simulations that succeeded, and (f, p) of those that failed."""
         n, points = len(succeeded), np.vstack([succeeded, failed])
         each = np.ones(len(points)) if weights is None else np.concatenate(weights)
         share = float(each[:n].sum() / each.sum())
-        some = spread_out(len(points), MOST_SIMULATIONS)
+        some = spread_out(len(points), most_simulations)
         points, above, each = points[some], some < n, each[some]
         of_parameters = ParameterScale.fit(points, support)
         atoms = tuple(
@@ -196,6 +194,6 @@ def refuse_weighted_for_success(table: Any, why: str) -> None:
         raise ValueError(
             "simulations failed more often at some parameters than at others, so with on_failure='condition' "
             f"the rows of the table are no draws of the prior; {why}: take "
-            "`table.with_on_failure('drop')`, if a failure is an outcome that was not observed, or mend the "
-            "simulator"
+            "`table.with_on_failure('drop')`, if a failure is an outcome that was not observed, or correct "
+            "the simulator"
         )

@@ -22,9 +22,6 @@ from pymc_kbr.estimators.summaries import PosteriorMean
 from pymc_kbr.gram.low_rank import FourierFeatures
 from pymc_kbr.kernels import Gaussian, frequencies
 
-SET_BANDWIDTHS = (1.0, 0.5, 0.25)
-"""Of the kernel between rows, in deviations of all rows after their curve: means, shapes, details."""
-
 ROWS_FOR_SET_SCALES = 100_000
 """Rows of all data sets together from which scales and curves are taken."""
 
@@ -279,21 +276,24 @@ def _spread(rows: np.ndarray) -> np.ndarray:
     return np.where(high > low, (high - low) / 2, nonzero(rows.std(axis=0)))
 
 
-def _frequencies(count: int, columns: int, rng: np.random.Generator) -> np.ndarray:
+def _frequencies(
+    count: int,
+    columns: int,
+    rng: np.random.Generator,
+    *,
+    # Bandwidths of the kernel between rows, in deviations of all transformed rows: means, shapes, details.
+    set_bandwidths: tuple[float, float, float] = (1.0, 0.5, 0.25),
+) -> np.ndarray:
     """Frequencies (count, q), of each bandwidth in turn."""
     if not count:
         return np.empty((0, columns))
     # In turn: however few there are, none of the bandwidths has them all.
-    each = -(-count // len(SET_BANDWIDTHS))
-    parts = [frequencies(Gaussian(s), each, columns, rng) for s in SET_BANDWIDTHS]
+    each = -(-count // len(set_bandwidths))
+    parts = [frequencies(Gaussian(s), each, columns, rng) for s in set_bandwidths]
     return np.stack(parts, axis=1).reshape(-1, columns)[:count]
 
 
 # --- moments of all data sets ---
-
-
-LEAST_VARIANCE = 1e-6
-"""Of a column of a data set, in units of all rows: one whose rows are alike has a logarithm, too."""
 
 
 def means_of(sets: DataSets, rows: np.ndarray) -> np.ndarray:
@@ -301,14 +301,20 @@ def means_of(sets: DataSets, rows: np.ndarray) -> np.ndarray:
     return np.add.reduceat(rows, sets.starts, axis=0) / sets.sizes[:, None]
 
 
-def moments_of(sets: DataSets, rows: np.ndarray) -> np.ndarray:
+def moments_of(
+    sets: DataSets,
+    rows: np.ndarray,
+    *,
+    # Variance of a data set's column, over that of all rows, at least: its logarithm is taken.
+    least_variance: float = 1e-6,
+) -> np.ndarray:
     """Means, log deviations and correlations of numbers (N, q), shape (n, 2 q + q (q - 1) / 2)."""
     means = means_of(sets, rows)
     centred = rows - np.repeat(means, sets.sizes, axis=0)
     # In units of the farthest row: squares of heavy tails are within range.
     unit = np.maximum(np.maximum.reduceat(np.abs(centred), sets.starts, axis=0), 1.0)
     centred /= np.repeat(unit, sets.sizes, axis=0)
-    variances = means_of(sets, centred**2) + LEAST_VARIANCE / unit / unit
+    variances = means_of(sets, centred**2) + least_variance / unit / unit
     below = np.tril_indices(rows.shape[1], -1)
     products = means_of(sets, centred[:, below[0]] * centred[:, below[1]])
     correlations = products / np.sqrt(variances[:, below[0]] * variances[:, below[1]])
@@ -325,11 +331,15 @@ def moment_names(columns: int) -> list[str]:
 # --- shapes along directions ---
 
 
-LEAST_SPREAD = 1e-3
-"""Of a data set, in that of all rows: one whose rows are alike has no shape that could be divided by it."""
-
-
-def shapes_of(sets: DataSets, rows: np.ndarray, lines: np.ndarray, levels: np.ndarray) -> np.ndarray:
+def shapes_of(
+    sets: DataSets,
+    rows: np.ndarray,
+    lines: np.ndarray,
+    levels: np.ndarray,
+    *,
+    # Spread of a data set, over that of all rows, at least: its shape is divided by it.
+    least_spread: float = 1e-3,
+) -> np.ndarray:
     """Place, log width and shape of numbers (N, q) along each line (m, q), shape (n, m (2 + levels))."""
     if not len(levels):
         return np.empty((len(sets), 0))
@@ -337,7 +347,7 @@ def shapes_of(sets: DataSets, rows: np.ndarray, lines: np.ndarray, levels: np.nd
     for direction in lines:
         found = quantiles_of(sets, rows @ direction, np.r_[0.25, 0.5, 0.75, levels])
         place, width = found[:, [1]], (found[:, [2]] - found[:, [0]]) / 2
-        width = np.sqrt(width**2 + LEAST_SPREAD**2)
+        width = np.sqrt(width**2 + least_spread**2)
         parts += [place, np.log(width), np.arcsinh((found[:, 3:] - place) / width)]
     return np.hstack(parts)
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.arrays.scaling import Scaler
-from pymc_kbr.estimators.summaries.learnt_lengthscales import LearntLengthscales
 from pymc_kbr.estimators.summaries.neural_features import LearntFeatures, NeuralFeatures
 from pymc_kbr.estimators.summaries.posterior_mean import (
     CurvedPosteriorMean,
@@ -16,7 +15,7 @@ from pymc_kbr.estimators.summaries.posterior_mean import (
     LinearPosteriorMean,
     PosteriorMean,
 )
-from pymc_kbr.estimators.summaries.relevance import Relevance
+from pymc_kbr.estimators.summaries.relevance import LearntLengthscales, Relevance
 from pymc_kbr.estimators.summaries.transformed import CommonScale, Dependent, Transformed
 
 

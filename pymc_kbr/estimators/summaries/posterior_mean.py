@@ -144,15 +144,6 @@ class LinearPosteriorMean(Estimates):
 # --- estimates from curves and a joint kernel ---
 
 
-MOST_COMPONENTS = 12
-"""Principal components of the normal scores that the kernel is of, at most."""
-
-JOINT_SCALES = (0.5, 1.0, 2.0)
-"""Bandwidths that are tried, in median distances."""
-
-ROWS_FOR_JOINT_BANDWIDTH, RANK_FOR_JOINT_BANDWIDTH = 2_000, 300
-"""On which the bandwidth is chosen, and the rank of that kernel."""
-
 OF_CURVES = 0.25
 """Variance of all curves together, where the kernel's features have one."""
 
@@ -254,30 +245,46 @@ def _weighted(curves: np.ndarray) -> np.ndarray:
     return curves * np.sqrt(OF_CURVES / curves.shape[1])
 
 
-def _directions(scores: np.ndarray) -> np.ndarray:
+def _directions(
+    scores: np.ndarray,
+    *,
+    # Principal components of the normal scores that enter the kernel, at most.
+    most_components: int = 12,
+) -> np.ndarray:
     """To principal components, each divided by the fourth root of its variance: (q, k)."""
     values, vectors = eigh(np.atleast_2d(np.cov(scores, rowvar=False)))
-    order = np.argsort(values)[::-1][:MOST_COMPONENTS]
+    order = np.argsort(values)[::-1][:most_components]
     order = order[values[order] > np.finfo(float).eps * values[-1] * len(values)]
     if not len(order):  # one value in all of the quantiles, and others so seldom that these do not see them
         return vectors[:, -1:]
     return vectors[:, order] / values[order] ** 0.25
 
 
-def _bandwidth(components: np.ndarray, linear: np.ndarray, parameters: np.ndarray) -> float:
+def _bandwidth(
+    components: np.ndarray,
+    linear: np.ndarray,
+    parameters: np.ndarray,
+    *,
+    # Bandwidths that are tried, in median distances.
+    joint_scales: tuple[float, float, float] = (0.5, 1.0, 2.0),
+    # Rows on which the bandwidth is chosen
+    rows_for_joint_bandwidth: int = 2000,
+    # and the rank of its kernel.
+    rank_for_joint_bandwidth: int = 300,
+) -> float:
     """That of the smallest leave-one-out error on some rows."""
-    rows = spread_out(len(components), ROWS_FOR_JOINT_BANDWIDTH)
+    rows = spread_out(len(components), rows_for_joint_bandwidth)
     if not np.ptp(components[rows], axis=0).any():
         return 1.0
     of_curves, targets = linear[rows] - linear[rows].mean(axis=0), parameters[rows]
     unit, median = unit_deviations(targets), median_heuristic(components[rows])
 
     def error(bandwidth: float) -> float:
-        gram = _factor(components[rows], bandwidth, RANK_FOR_JOINT_BANDWIDTH)
+        gram = _factor(components[rows], bandwidth, rank_for_joint_bandwidth)
         regression = RidgeRegression(np.hstack([of_curves, gram.features]), targets)
         return float(np.sum((regression.residuals / unit) ** 2))
 
-    return min((scale * median for scale in JOINT_SCALES), key=error)
+    return min((scale * median for scale in joint_scales), key=error)
 
 
 def _factor(components: np.ndarray, bandwidth: float, rank: int) -> LowRankGram:

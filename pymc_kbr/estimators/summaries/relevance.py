@@ -11,6 +11,7 @@ from scipy.linalg import cho_factor, cho_solve, eigh
 
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.weighted import spread_out
+from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
 from pymc_kbr.gram import pivoted_cholesky
 from pymc_kbr.kernels import Gaussian, median_heuristic, parameter_kernel
 from pymc_kbr.regression.leave_one_out import SCALES, choose_kernel_and_ridge
@@ -73,18 +74,6 @@ class Estimates(ByColumns, ABC):
 ROWS_FOR_GRADIENTS, PARAMETER_FEATURES = 2000, 50
 """Rows on which gradients are measured, and features of the parameters whose gradients they are."""
 
-SHORTEST_DIRECTION = 0.1
-"""Length to which a direction is shortened at most."""
-
-METRIC_ROUNDS = 3
-"""Rounds: each measures gradients in the metric of the one before."""
-
-ROWS_FOR_METRIC = 500
-"""Rows on which bandwidth and ridge of each round are chosen."""
-
-LATER_SCALES = (0.5, 1.0, 2.0)
-"""Bandwidths that are tried from the second round on, as multiples of the median heuristic."""
-
 
 @dataclass(frozen=True, eq=False)
 class Relevance(ByColumns):
@@ -115,7 +104,18 @@ class Relevance(ByColumns):
     matrix: np.ndarray
 
     @classmethod
-    def fit(cls, statistics: np.ndarray, parameters: np.ndarray) -> Relevance:
+    def fit(
+        cls,
+        statistics: np.ndarray,
+        parameters: np.ndarray,
+        *,
+        # Length to which a direction is shortened, at least.
+        shortest_direction: float = 0.1,
+        # Rounds, each of which measures gradients in the metric of the previous one.
+        metric_rounds: int = 3,
+        # Bandwidths of later rounds, as multiples of the median heuristic.
+        later_scales: tuple[float, float, float] = (0.5, 1.0, 2.0),
+    ) -> Relevance:
         """Measure a table's gradients, on at most 2000 rows."""
         scaler = Scaler.fit(statistics)
         rows = spread_out(len(statistics), ROWS_FOR_GRADIENTS)
@@ -124,9 +124,9 @@ class Relevance(ByColumns):
         targets = targets - targets.mean(axis=0)
         matrix = np.eye(x.shape[1])
         scales: tuple[float, ...] = SCALES
-        for _ in range(METRIC_ROUNDS):
+        for _ in range(metric_rounds):
             gradients = mean_gradients(x @ matrix, targets, scales)
-            scales = LATER_SCALES
+            scales = later_scales
             # Slopes along x times the matrix, back along x by the chain rule.
             metric = matrix @ gradients @ matrix
             values, vectors = eigh(metric)
@@ -134,14 +134,21 @@ class Relevance(ByColumns):
                 break
             # The symmetric root: distances of what it maps are those in the metric.
             matrix = (vectors * np.sqrt(np.maximum(values / values[-1], 0))) @ vectors.T
-        return cls(scaler, (1 - SHORTEST_DIRECTION) * matrix + SHORTEST_DIRECTION * np.eye(len(matrix)))
+        return cls(scaler, (1 - shortest_direction) * matrix + shortest_direction * np.eye(len(matrix)))
 
     def transform(self, statistics: np.ndarray) -> np.ndarray:
         """Rows of statistics (k, d) in the metric, shape (k, number of columns kept)."""
         return self.scaler.transform(statistics) @ self.matrix
 
 
-def mean_gradients(x: np.ndarray, targets: np.ndarray, scales: tuple[float, ...] = SCALES) -> np.ndarray:
+def mean_gradients(
+    x: np.ndarray,
+    targets: np.ndarray,
+    scales: tuple[float, ...] = SCALES,
+    *,
+    # Rows on which bandwidth and ridge of each round are chosen.
+    rows_for_metric: int = 500,
+) -> np.ndarray:
     """mean_i grad f(x_i) grad f(x_i)', shape (d, d), of a kernel ridge regression f of targets (n, t)."""
     median = median_heuristic(x)
     choice = choose_kernel_and_ridge(
@@ -149,7 +156,7 @@ def mean_gradients(x: np.ndarray, targets: np.ndarray, scales: tuple[float, ...]
         targets,
         [Gaussian(scale * median) for scale in scales],
         targets=targets,
-        most=ROWS_FOR_METRIC,
+        most=rows_for_metric,
     )
     kernel = choice.kernel
     gram = kernel(x)
@@ -165,3 +172,35 @@ def mean_gradients(x: np.ndarray, targets: np.ndarray, scales: tuple[float, ...]
     )
     flat = gradients.reshape(x.shape[1], -1) / kernel.bandwidth**2  # type: ignore[attr-defined]
     return flat @ flat.T / len(x)
+
+
+@dataclass(frozen=True, eq=False)
+class LearntLengthscales(ByColumns):
+    """Scaled statistics, each over its own lengthscale of maximum marginal likelihood.
+
+    Parameters
+    ----------
+    scaler : Scaler
+    lengthscale : ndarray of shape (kept statistics,)
+        In deviations of each.
+
+    Notes
+    -----
+    Bayesian learning of kernel embeddings, on at most 1000 rows: see `learn_lengthscale`. The parameters are
+    not looked at, so that a statistic which says nothing of them is not told from one that does: "relevance"
+    is for that.
+    """
+
+    scaler: Scaler
+    lengthscale: np.ndarray
+
+    @classmethod
+    def fit(cls, statistics: np.ndarray, parameters: np.ndarray) -> LearntLengthscales:
+        """Learn from a table's statistics."""
+        scaler = Scaler.fit(statistics)
+        learnt = learn_lengthscale(scaler.transform(statistics), separate=True)
+        return cls(scaler, learnt.lengthscale)
+
+    def transform(self, statistics: np.ndarray) -> np.ndarray:
+        """Rows of statistics (k, d) over their lengthscales, shape (k, number of columns kept)."""
+        return self.scaler.transform(statistics) / self.lengthscale

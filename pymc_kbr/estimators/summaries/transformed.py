@@ -23,9 +23,6 @@ from pymc_kbr.kernels import median_heuristic
 POINTS_A_CELL = 8
 """Of an observation with discrete statistics, over which its density is averaged."""
 
-WITHIN_CELL = 1e-9
-"""Share of a cell from either end, in which the function of a curve need not be defined by rounding."""
-
 CELL_SEED = 20
 """Of the places within cells when curves are chosen: the same table has the same curves."""
 
@@ -118,7 +115,14 @@ class Transformed:
         x = statistics[:, self.kept]
         return self._coordinates(spread_over(x, self.cells, 0.5), x)
 
-    def levels(self, coordinates: np.ndarray) -> tuple[Levels | None, ...]:
+    def levels(
+        self,
+        coordinates: np.ndarray,
+        *,
+        # Distance from either end of a cell, as a share: at the ends rounding may leave the domain of a
+        # curve.
+        within_cell: float = 1e-9,
+    ) -> tuple[Levels | None, ...]:
         """Of each statistic of few values in a table's coordinates (n, q); empty where there are none."""
         if not self.discrete:
             return ()
@@ -130,7 +134,7 @@ class Transformed:
             if cell is None or not 2 <= len(values) <= MOST_LEVELS:
                 continue
             lower, upper = cell.ends(values)
-            within = WITHIN_CELL * (upper - lower)
+            within = within_cell * (upper - lower)
             ends = curve.forward(np.stack([lower + within, upper - within]))
             ends = (ends - self.scaler.centre[j]) / self.scaler.scale[j]
             if np.all(ends[1] > ends[0]):
@@ -297,18 +301,6 @@ def spread_over(x: np.ndarray, cells: tuple[Cells | None, ...], share: np.ndarra
 # --- increasing functions of one statistic ---
 
 
-VALUES_FOR_CURVES, LEAST_FOR_CURVES, ROWS_FOR_CURVES = 40_000, 400, 1500
-"""Values looked at when curves are chosen, and rows of them."""
-
-CURVE_LANDMARKS = 80
-"""Of the regressions in which curves are compared."""
-
-SPREAD_RIDGE = 1e-2
-"""Of the spread in these regressions."""
-
-GAIN_OF_CURVE = 0.03
-"""Of mean log density, for which a statistic leaves its own units."""
-
 NO_PAIRS = Below(np.empty(0, dtype=int), np.empty(0, dtype=int), np.empty(0))
 
 
@@ -377,14 +369,25 @@ def choose_curves(
     parameters: np.ndarray,
     cells: Sequence[Cells | None],
     ranges: Sequence[str | None] | None = None,
+    *,
+    # Values with which curves are chosen,
+    values_for_curves: int = 40000,
+    # rows of them at least
+    least_for_curves: int = 400,
+    # and at most.
+    rows_for_curves: int = 1500,
+    # Landmarks of the regressions that compare curves.
+    curve_landmarks: int = 80,
+    # Gain of mean log density for which a statistic is transformed.
+    least_gain: float = 0.03,
 ) -> list[Curve]:
     """The curve of each statistic, by the likelihood of mean and spread regressed on the parameters."""
     # Shapes: statistics (n, d); parameters (n, p).
     d = statistics.shape[1]
-    rows = spread_out(len(statistics), int(np.clip(VALUES_FOR_CURVES / d, LEAST_FOR_CURVES, ROWS_FOR_CURVES)))
+    rows = spread_out(len(statistics), int(np.clip(values_for_curves / d, least_for_curves, rows_for_curves)))
     # Normal scores: which curve suits a statistic must not hang on how the parameters are written.
     theta = ndtri(rankdata(parameters[rows], axis=0) / (len(rows) + 1))
-    few = theta[spread_out(len(rows), CURVE_LANDMARKS)]
+    few = theta[spread_out(len(rows), curve_landmarks)]
     group = Landmarks(few, np.full(few.shape, median_heuristic(theta) ** -2))
     basis, features = make_basis(theta, [group])
     chosen = []
@@ -397,7 +400,7 @@ def choose_curves(
         best, curve = max(found[1:], key=lambda pair: pair[0], default=found[0])
         # The few rows that make up a deviation need not be among those looked at here; on a straight line
         # all others would be one point.
-        bent = best > found[0][0] + GAIN_OF_CURVE or (number in wide and np.isfinite(best))
+        bent = best > found[0][0] + least_gain or (number in wide and np.isfinite(best))
         chosen.append(curve if bent else found[0][1])
     return chosen
 
@@ -432,7 +435,15 @@ def _onto(column: np.ndarray, kind: str) -> list[Curve]:
     return [curve for curve in _candidates(column, None) if curve.kind != "root"]
 
 
-def _density(curve: Curve, column: np.ndarray, features: np.ndarray, penalties: np.ndarray) -> float:
+def _density(
+    curve: Curve,
+    column: np.ndarray,
+    features: np.ndarray,
+    penalties: np.ndarray,
+    *,
+    # Ridge of the spread in these regressions.
+    spread_ridge: float = 1e-2,
+) -> float:
     """Mean log density of a column under a normal law whose mean and spread are regressed."""
     y = curve.forward(column)
     # Densities of curves are compared in the statistic's own unit: each has its Jacobian.
@@ -442,7 +453,7 @@ def _density(curve: Curve, column: np.ndarray, features: np.ndarray, penalties: 
     residuals = regress(features, penalties, y[:, None]).residuals
     deviation = float(unit_deviations(residuals)[0])
     r = residuals / deviation
-    w = fit_spread(features, r, SPREAD_RIDGE * penalties, NO_PAIRS, steps=25)
+    w = fit_spread(features, r, spread_ridge * penalties, NO_PAIRS, steps=25)
     z, logdet = standardised(features, r, w, NO_PAIRS)
     return slope - float(np.log(deviation)) + float(np.mean(logdet - 0.5 * z[:, 0] ** 2))
 
@@ -556,14 +567,8 @@ def _curves(fitted: np.ndarray, statistics: np.ndarray, parameters: np.ndarray) 
 # --- discrete statistics ---
 
 
-TIED_SHARE = 0.05
-"""Share of rows that share a value with others, from which a statistic is taken for a discrete one."""
-
 EVEN = 1e-6
 """Relative error up to which distances between values are multiples of one spacing."""
-
-ROWS_AT_AN_EDGE = 0.01
-"""Share of rows at the lowest or highest value, from which it is taken for an atom."""
 
 
 class Levels(NamedTuple):
@@ -727,11 +732,17 @@ class Cells:
     last: float = np.inf
 
     @classmethod
-    def of(cls, column: np.ndarray) -> Cells | None:
+    def of(
+        cls,
+        column: np.ndarray,
+        *,
+        # Share of rows with tied values from which a statistic counts as discrete.
+        tied_share: float = 0.05,
+    ) -> Cells | None:
         """Of a table's column (n,), or None where it is continuous."""
         column = unrounded(column)
         values, counts = np.unique(column, return_counts=True)
-        if len(values) < 2 or counts[counts > 1].sum() < TIED_SHARE * len(column):
+        if len(values) < 2 or counts[counts > 1].sum() < tied_share * len(column):
             return None
         gaps = np.diff(values)
         steps = gaps / gaps.min()
@@ -749,9 +760,17 @@ class Cells:
         return cls(0.0, 0.0, values, lower, upper)
 
     @classmethod
-    def _edges(cls, column: np.ndarray, values: np.ndarray, counts: np.ndarray) -> Cells | None:
+    def _edges(
+        cls,
+        column: np.ndarray,
+        values: np.ndarray,
+        counts: np.ndarray,
+        *,
+        # Share of rows at the lowest or highest value from which that value is an atom.
+        rows_at_an_edge: float = 0.01,
+    ) -> Cells | None:
         """Atoms at the lowest and the highest value, of a statistic that is continuous between."""
-        ends = [i for i in (0, -1) if counts[i] >= max(2, ROWS_AT_AN_EDGE * len(column))]
+        ends = [i for i in (0, -1) if counts[i] >= max(2, rows_at_an_edge * len(column))]
         if not ends:
             return None
         rest = column[~np.isin(column, values[ends])]

@@ -12,7 +12,7 @@ from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.names import by_name
 from pymc_kbr.arrays.refusals import generator_of
 from pymc_kbr.arrays.users_line import users_line
-from pymc_kbr.posterior.doubt import PosteriorWarning
+from pymc_kbr.posterior.posterior import PosteriorWarning
 from pymc_kbr.selection.model_choice.held_out import cross_validate
 from pymc_kbr.selection.model_choice.methods import METHODS, check_methods, choose_method
 from pymc_kbr.selection.model_choice.model_choice import ModelChoice

@@ -19,11 +19,13 @@ from pymc_kbr.simulation.model.read import QUICK, ModelGraph
 LogLikelihood = Callable[[np.ndarray], np.ndarray]
 """From parameters (n, p), in the model's own space, to log-likelihoods (n,)."""
 
-DENSITIES_AT_ONCE = 2**22
-"""Densities of single values that are held at once."""
 
-
-def known_log_likelihood(graph: ModelGraph) -> LogLikelihood | None:
+def known_log_likelihood(
+    graph: ModelGraph,
+    *,
+    # Densities of single values in memory at once.
+    densities_at_once: int = 2**22,
+) -> LogLikelihood | None:
     """The log-likelihood of what is known, with the model's Potentials; None where there is nothing."""
     potentials = list(graph.model.potentials)
     if not graph.known and not potentials:
@@ -40,7 +42,7 @@ def known_log_likelihood(graph: ModelGraph) -> LogLikelihood | None:
     density = vectorize_graph(impossible_where_refused(total), batched)
     # PyMC's own, which keeps what it needs of a model's variables.
     function = compile(list(batched.values()), density, mode=QUICK, on_unused_input="ignore")
-    step = max(1, DENSITIES_AT_ONCE // (1 + sum(graph.observed_data[rv.name].size for rv in graph.known)))
+    step = max(1, densities_at_once // (1 + sum(graph.observed_data[rv.name].size for rv in graph.known)))
 
     def log_likelihood(parameters: np.ndarray) -> np.ndarray:
         parts = [

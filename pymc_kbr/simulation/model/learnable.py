@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,28 +12,30 @@ import numpy as np
 import pymc as pm
 import pytensor
 from pymc.distributions.simulator import SimulatorRV, identity
+from pymc.model.core import Model
 from pymc.model.fgraph import ModelFreeRV, ModelNamed, model_from_fgraph
 from pytensor import tensor as pt
+from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors
-from pytensor.tensor.elemwise import DimShuffle
+from pytensor.scalar import basic
+from pytensor.scalar import math as scalar_math
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type_other import NoneTypeT
 
+from pymc_kbr.arrays.bijections import Interval
 from pymc_kbr.arrays.support import Support
-from pymc_kbr.simulation.model.copied import copied
 from pymc_kbr.simulation.model.graphs import IN_PYTHON
-from pymc_kbr.simulation.model.input_bounds import input_bounds
-from pymc_kbr.simulation.model.read import QUICK, is_simulator
+from pymc_kbr.simulation.model.learned_simulator import register_learned
+from pymc_kbr.simulation.model.learned_variable import Likelihood
+from pymc_kbr.simulation.model.read import QUICK, copied, is_simulator
 from pymc_kbr.simulation.model.vector_simulator import function_of
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 ROW_VARIABLE = "row_of_the_simulator"
 """Name of the variable that says which row of the inputs is simulated."""
-
-INPUT_ROWS_AT_ONCE = 1000
-"""Rows of a table whose inputs are computed together: all rows of the inputs are, and one is taken."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +77,14 @@ class Learnable:
             return table.statistic_names
         return [f"{name}[{label}]" for label in coordinates]
 
-    def theta_of_rows(self, table: ReferenceTable, parameters: np.ndarray | None = None) -> np.ndarray:
+    def theta_of_rows(
+        self,
+        table: ReferenceTable,
+        parameters: np.ndarray | None = None,
+        *,
+        # Rows of a table whose inputs are computed together.
+        input_rows_at_once: int = 1000,
+    ) -> np.ndarray:
         """The inputs (n, q) at parameters (n, p) of a table of `model`; of its rows where left out."""
         parameters = table.parameters[0 : len(table)] if parameters is None else parameters
         free = [rv for rv in self.model.free_RVs if rv.name != ROW_VARIABLE]
@@ -86,8 +95,8 @@ class Learnable:
         function = pytensor.function(batches, theta, mode=IN_PYTHON, on_unused_input="ignore")
         rows = values.get(ROW_VARIABLE, np.zeros(len(parameters), dtype=int))
         parts = []
-        for start in range(0, len(parameters), INPUT_ROWS_AT_ONCE):
-            part = slice(start, start + INPUT_ROWS_AT_ONCE)
+        for start in range(0, len(parameters), input_rows_at_once):
+            part = slice(start, start + input_rows_at_once)
             of_all = np.asarray(function(*(values[rv.name][part] for rv in free)), dtype=float)
             of_all = np.broadcast_to(of_all, (len(rows[part]), *of_all.shape[-2:]))
             parts.append(np.take_along_axis(of_all, rows[part][:, None, None], axis=1)[:, 0])
@@ -342,3 +351,111 @@ def one_row(rows: SimulatorRows, inputs: list[Variable], rng: Variable) -> Varia
         size = pt.ones((rows.batch,), dtype="int64") if has_size else None
         given = [each[(None,) * rows.batch] for each in inputs]
     return rows.op.make_node(rng, size, *given).outputs[1]
+
+
+# --- bounds of inputs, as far as the graph shows them ---
+
+
+VIEWS = {"ViewOp", "DimShuffle", "Reshape", "Subtensor", "AdvancedSubtensor", "AdvancedSubtensor1"}
+"""Classes, by name since versions differ in which they have, that take entries and change none of them."""
+
+RANGES: dict[type, tuple[float, float]] = {
+    basic.Exp: (0.0, np.inf),
+    basic.Sqr: (0.0, np.inf),
+    scalar_math.Softplus: (0.0, np.inf),
+    scalar_math.Sigmoid: (0.0, 1.0),
+}
+"""Functions whose values have bounds."""
+
+Bounds = tuple[float, float]
+
+
+def input_bounds(inputs: Sequence[Variable], model: Model, table: ReferenceTable) -> Bounds:
+    """Lower and upper bound that hold for every entry of all of these; infinite where none is known."""
+    free = set(model.free_RVs)
+    bounds = [_bounds(each, free, table) for each in inputs]
+    return min(lower for lower, _ in bounds), max(upper for _, upper in bounds)
+
+
+def _bounds(variable: Variable, free: set[Variable], table: ReferenceTable) -> Bounds:
+    while variable not in free and variable.owner is not None:
+        op = variable.owner.op
+        scalar = type(op.scalar_op) if isinstance(op, Elemwise) else None
+        if scalar in RANGES:
+            return RANGES[scalar]
+        if type(op).__name__ not in VIEWS and scalar not in (basic.Identity, basic.Cast):
+            return -np.inf, np.inf
+        variable = variable.owner.inputs[0]
+    return (
+        _bounds_of_columns(table, table.parameter_columns.slices()[variable.name])
+        if variable in free
+        else (-np.inf, np.inf)
+    )
+
+
+def _bounds_of_columns(table: ReferenceTable, columns: slice) -> Bounds:
+    lower, upper = np.full(table.support.size, -np.inf), np.full(table.support.size, np.inf)
+    for block in table.support.blocks:
+        step = block.steps[0] if len(block.steps) == 1 else None
+        if isinstance(step, Interval) and step.lower_slopes is None and step.upper_slopes is None:
+            lower[list(block.columns)], upper[list(block.columns)] = step.lower, step.upper
+    return float(lower[columns].min()), float(upper[columns].max())
+
+
+# --- a model whose simulators are learned likelihoods ---
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What was learned of a simulator."""
+
+    likelihood: Likelihood
+    inputs: tuple[int, ...]
+    columns: np.ndarray
+
+
+def replace_simulators(
+    model: pm.Model, simulators: list[SimulatorRows], learned: Mapping[str, Learned], outside: str
+) -> pm.Model:
+    """A copy of the model with what was learned of each simulator in its place."""
+    fgraph, memo = copied(model)
+    nodes = [memo[rows.rv].owner for rows in simulators]
+    here = [rows.copied_to(node.inputs[0]) for rows, node in zip(simulators, nodes, strict=True)]
+    for node in nodes:
+        fgraph.remove_output(fgraph.outputs.index(node.outputs[0]))
+    kept = len(fgraph.outputs)
+    for rows, node in zip(here, nodes, strict=True):
+        stacked = stacked_inputs(rows)
+        # As outputs, by which they come along when the graph becomes a model.
+        fgraph.add_output(theta_of([stacked[place] for place in learned[rows.name].inputs]))
+        fgraph.add_output(pt.as_tensor(_statistics(rows, node.inputs[1])))
+    made = model_from_fgraph(fgraph, mutate_fgraph=True)
+    added = fgraph.outputs[kept:]
+    for rows, theta, value in zip(simulators, added[::2], added[1::2], strict=True):
+        known = learned[rows.name]
+        each = theta[:, known.columns] if rows.separate else theta[0, known.columns]
+        observed = value if _may_change(value) else value.eval(mode=QUICK)
+        dims = model.named_vars_to_dims.get(rows.name) if _keeps_shape(rows) else None
+        register_learned(made, rows.name, known.likelihood, [each], observed, dims, outside=outside)
+    return made
+
+
+def _keeps_shape(rows: SimulatorRows) -> bool:
+    """Whether a simulator's value is in the shape of observations already: (d,), (n, d), or numbers (n,)."""
+    core = rows.rv.type.ndim - rows.batch
+    return not rows.summarised and (rows.batch, core) in [(0, 1), (1, 0), (1, 1)]
+
+
+def _statistics(rows: SimulatorRows, value: Variable) -> Variable:
+    """The statistics of a simulator's value, in the shape of observations."""
+    if _keeps_shape(rows):
+        return value
+    if not rows.batch:
+        return pt.as_tensor(rows.op.sum_stat(value)).flatten()
+    core = value.type.ndim - rows.batch
+    count = pt.prod([value.shape[axis] for axis in range(rows.batch)])
+    return value.reshape((count, -1) if core else (count,))
+
+
+def _may_change(value: Variable) -> bool:
+    return any(isinstance(above, SharedVariable) for above in ancestors([value]))

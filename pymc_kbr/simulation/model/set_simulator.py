@@ -129,7 +129,7 @@ class OneSet:
             raise ValueError("the simulator returned an empty data set; a set needs at least one row")
         if len(made) > self.largest:
             raise ValueError(
-                f"the simulator returned {len(made)} rows, and there is room for {self.largest}; pass a "
+                f"the simulator returned {len(made)} rows, more than `largest`, {self.largest}; pass a "
                 "higher `largest` to set_simulator"
             )
         return DataSets(made, np.array([len(made)])).padded(self.largest)[0]

@@ -20,9 +20,6 @@ from pymc_kbr.simulation.prior.support import fit_affine, prior_support, says_it
 Holds = Callable[[np.ndarray], np.ndarray]
 """From parameters (n, p) to a bool (n,) each: whether the prior has mass there."""
 
-MORE_ROWS = 8
-"""Draws at which the ends of a parameter are looked for, beyond the number of parameters it may depend on."""
-
 RUNGS, BETWEEN, HALVINGS = 20, 32, 60
 """Steps outwards, each four times the one before and the first as wide as the draws: where there is mass a
 million millions of widths away there is no end. Quantiles of the draws that are tried first, so that a gap
@@ -101,11 +98,18 @@ def _with_blocks(support: Support, new: dict[tuple[int, ...], Block]) -> Support
 
 
 def _between_ends(
-    graph: ModelGraph, support: Support, asked: list[int], draws: np.ndarray, log_density: LogDensity
+    graph: ModelGraph,
+    support: Support,
+    asked: list[int],
+    draws: np.ndarray,
+    log_density: LogDensity,
+    *,
+    # Draws at which the ends of a parameter are searched, beyond the number of parameters it may depend on.
+    extra_rows: int = 8,
 ) -> Support:
     """Intervals with the ends that the density has, for blocks of these columns that are no other kind."""
     known = draws[_above_zero(log_density, draws)]
-    rows = known[: draws.shape[1] + MORE_ROWS]
+    rows = known[: draws.shape[1] + extra_rows]
     # The rows of a factor confine each other, if anything does.
     slices = graph.parameters.slices()
     read = {

@@ -91,7 +91,7 @@ def _refuse_points(draws: np.ndarray, table: ReferenceTable) -> None:
     if np.any(points):
         fixed = {table.parameter_names[i]: float(draws[0, i]) for i in np.flatnonzero(points)}
         raise ValueError(
-            f"the new prior has all its mass in one point of {fixed}, so that no row of the table stands for "
+            f"the new prior has all its mass in one point of {fixed}, so that no row of the table represents "
             "it; give these parameters a prior with a deviation above zero, or simulate a table in which "
             "they are constants of the model"
         )

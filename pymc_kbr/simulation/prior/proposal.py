@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -16,13 +16,6 @@ from pymc_kbr.arrays.support import Block, Support
 from pymc_kbr.simulation.prior.draws import DrawnPrior, PriorSampler
 from pymc_kbr.simulation.streams import PROPOSAL_STREAM, ROWS_A_STREAM, streams
 from pymc_kbr.tables.columns import Columns
-
-LogPrior = Callable[[np.ndarray], np.ndarray]
-"""From parameters (n, p) to the log density (n,) of their prior, of integral one over its support."""
-
-
-MOST_REDRAWN = 1000
-"""Times that draws of a proposal are drawn again where the prior has no mass."""
 
 DRAWS_FOR_MASS = 2**16
 """Draws by which it is known how much of a proposal lies where the prior has mass: of a third, to within half
@@ -59,19 +52,26 @@ class Proposal:
         """How many of the first `rows` draws are from the prior."""
         return int(np.floor(rows * self.prior_share))
 
-    def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
+    def draw(
+        self,
+        count: int,
+        rng: np.random.Generator,
+        *,
+        # Times that draws of a proposal are drawn again where the prior has no mass.
+        most_redrawn: int = 1000,
+    ) -> np.ndarray:
         """Draws (count, p) of the mixture alone, where the prior has mass."""
         made = self._drawn(count, rng)
         if not self.support.restricted:
             return made
-        for _ in range(MOST_REDRAWN):
+        for _ in range(most_redrawn):
             outside = np.flatnonzero(~self.support.allows(made))
             if not len(outside):
                 return made
             made[outside] = self._drawn(len(outside), rng)
         raise ValueError(
             f"{len(outside)} of {count} draws of a proposal lie where the prior has no mass, also after "
-            f"{MOST_REDRAWN} further draws of each; simulate draws of the prior (`simulate`)"
+            f"{most_redrawn} further draws of each; simulate draws of the prior (`simulate`)"
         )
 
     def _drawn(self, count: int, rng: np.random.Generator) -> np.ndarray:

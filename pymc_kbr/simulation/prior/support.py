@@ -128,16 +128,19 @@ def _of_matrices(rv: GraphVariable, variable: Variable, columns: tuple[int, ...]
     return [Block(tuple(np.array(columns)[matrix == number].tolist()), (step,)) for number in numbers]
 
 
-SHIFTS = (1, 7, 31)
-"""Places by which a column is moved among the others' rows, to see whether it varies freely."""
-
-
-def _varies_freely(graph: ModelGraph, columns: tuple[int, ...], parameters: np.ndarray) -> bool:
+def _varies_freely(
+    graph: ModelGraph,
+    columns: tuple[int, ...],
+    parameters: np.ndarray,
+    *,
+    # Rows by which a column is moved to see whether it varies freely.
+    shifts: tuple[int, int, int] = (1, 7, 31),
+) -> bool:
     """Whether each column's values are possible beside other rows' values of all other columns."""
     try:
         density = log_density_of(graph, [rv for rv in graph.free if is_simulator(rv)])
         for column in columns:
-            for shift in SHIFTS:
+            for shift in shifts:
                 moved = parameters.copy()
                 moved[:, column] = np.roll(moved[:, column], shift)
                 if not np.all(np.isfinite(density(moved))):

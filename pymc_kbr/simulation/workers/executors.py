@@ -51,14 +51,9 @@ SECONDS_A_CHUNK = 0.25
 MOST_ROWS_A_CHUNK = 512
 """How finely work is cut up where rows run one by one: a matter of speed and of the progress bar."""
 
-MOST_BLOCKS, MOST_STORED_BLOCKS = 4, 64
-"""Batches that are run, and written, together."""
-
+MOST_BLOCKS = 4
 CHUNKS_A_WORKER = 4
 """Chunks that are handed out at most for each worker, under way or waiting: this bounds the memory here."""
-
-UNKNOWN_WORKERS = 8
-"""Workers that an executor is taken to have where it does not say how many."""
 
 SECONDS_A_LOOK = 1.0
 """How often a given executor is looked at. To ask a Dask cluster for its workers takes milliseconds."""
@@ -123,10 +118,15 @@ class GivenExecutor:
             )
         self._waits, self._workers = not workers, max(1, workers)
 
-    def limit(self) -> int:
+    def limit(
+        self,
+        *,
+        # Workers of an executor that does not give their number.
+        unknown_workers: int = 8,
+    ) -> int:
         """How many chunks may be under way now."""
         if self._client is None:
-            return CHUNKS_A_WORKER * (getattr(self._executor, "_max_workers", None) or UNKNOWN_WORKERS)
+            return CHUNKS_A_WORKER * (getattr(self._executor, "_max_workers", None) or unknown_workers)
         if time.monotonic() - self._looked > SECONDS_A_LOOK:
             self.look()
         return CHUNKS_A_WORKER * self._workers
@@ -208,7 +208,14 @@ def rows_a_chunk(
 
 
 def rows_a_stored_chunk(
-    simulator: RowSimulator, prior: PriorDraws, rows: int, seconds: float, cores: int
+    simulator: RowSimulator,
+    prior: PriorDraws,
+    rows: int,
+    seconds: float,
+    cores: int,
+    *,
+    # and written together.
+    most_stored_blocks: int = 64,
 ) -> int:
     """How many rows to write at once: as many as a crash may cost, and files may hold."""
     if simulator.batch is None:
@@ -217,7 +224,7 @@ def rows_a_stored_chunk(
     started = time.perf_counter()
     simulator.simulate(0, block)
     blocks = int(SECONDS_A_CHUNK / (time.perf_counter() - started))
-    return rows_a_chunk(simulator, rows, seconds, cores, max(1, min(MOST_STORED_BLOCKS, blocks)))
+    return rows_a_chunk(simulator, rows, seconds, cores, max(1, min(most_stored_blocks, blocks)))
 
 
 def simulate_chunks(
@@ -245,7 +252,7 @@ def simulate_chunks(
             )
         except WorkersDied as died:
             kept = (
-                "the rows that were finished are lost; with store= they are kept, and the same call goes on"
+                "the rows that were finished are lost; with store= they are kept, and the same call continues"
                 if store is None
                 else f"the rows that were finished are in the store {store}: the same call with an executor "
                 "that works, or with cores=, simulates the others"

@@ -179,8 +179,8 @@ class RowSimulator:
             if lead:
                 raise SimulatorShapeError(
                     f"the simulator {name!r} returned an array of shape {np.shape(output)} for the {lead[0]} "
-                    f"rows from row {row} on, and must return {lead + shape}: it does not keep the rows of a "
-                    "batch apart; pass batched=False"
+                    f"rows from row {row} on, and must return {lead + shape}: it mixes the rows of a "
+                    "batch; pass batched=False"
                 )
             raise SimulatorShapeError(
                 f"the simulator {name!r} returned an array of shape {np.shape(output)} in row {row}; its "

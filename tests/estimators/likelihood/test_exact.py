@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pymc_kbr as pk
-from pymc_kbr.estimators.likelihood.checks import FunctionOfParameters, check_rows, deterministic_statistic
+from pymc_kbr.estimators.likelihood.checks import FunctionOfParameters, deterministic_statistic
 
 FUNCTIONS = {
     "linear": lambda theta: theta.sum(axis=1),
@@ -90,10 +90,3 @@ def test_the_words_survive_another_process():
         error = FunctionOfParameters(*given)
         assert str(pickle.loads(pickle.dumps(error))) == str(error)
         assert pickle.loads(pickle.dumps(error)).column == 2
-
-
-def test_rows_that_were_looked_at_before_are_not_again():
-    theta = drawn(100, 1)
-    with pytest.raises(FunctionOfParameters):
-        check_rows(theta, theta, np.ones(1, dtype=bool))
-    check_rows(theta, theta, np.ones(1, dtype=bool), seen=True)

@@ -1,4 +1,4 @@
-"""The form for independent draws of one law: against its formula, known laws and exact posteriors."""
+"""The form for independent draws of one distribution: formula, known densities, exact posteriors."""
 
 import pickle
 import warnings
@@ -385,7 +385,7 @@ def test_columns_that_are_not_of_one_law_are_warned_of(kind):
         # Those of the order are of no column.
         assert hasattr(learnt, "transforms_worst_") == (kind == "one law, sorted")
     else:
-        with pytest.warns(UserWarning, match="do not look like independent draws of one law"):
+        with pytest.warns(UserWarning, match="do not look like independent draws of one distribution"):
             learnt.fit(theta, x, random_seed=1)
 
 

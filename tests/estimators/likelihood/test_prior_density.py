@@ -8,8 +8,7 @@ from scipy import stats
 
 from pymc_kbr.arrays.bijections import Circular, Interval, Simplex
 from pymc_kbr.arrays.support import Block, Support
-from pymc_kbr.estimators.likelihood.free_density import free_log_density
-from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density
+from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density, free_log_density
 
 
 def boxes(p):

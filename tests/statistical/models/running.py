@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import inspect
-import json
 import time
 import warnings
 from pathlib import Path
@@ -44,7 +43,7 @@ def run(problem: Problem, **settings: Any) -> list[list[Any]]:
         idata = pk.sample_abc(model=model, random_seed=1, progressbar=False, **settings)
     seconds = time.process_time() - started
     attributes = idata["posterior"].attrs
-    named = " ".join(sorted({one["name"] for one in json.loads(attributes["warnings"])}))
+    named = " ".join(sorted({line.split(":")[0] for line in attributes["warnings"].splitlines()}))
     estimator = attributes.get("chosen", attributes["estimator"]).split(": ")[0]
     lines = []
     for variable in model.free_RVs:

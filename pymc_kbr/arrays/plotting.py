@@ -1,4 +1,4 @@
-"""The axes that a plot draws on: those that were passed, or new ones."""
+"""What all plots share: palette, axes, and the only import of matplotlib, which is needed for plots alone."""
 
 from __future__ import annotations
 
@@ -9,9 +9,47 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from pymc_kbr.arrays.pictures.pyplot import pyplot
+from pymc_kbr.arrays.extras import brought_by
 from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.arrays.users_line import users_line
+
+BLACK, GREY, PAPER = "#000000", "#666666", "#ffffff"
+BLUE, VERMILION, GREEN = "#0072b2", "#d55e00", "#009e73"
+PURPLE, ORANGE, SKY = "#cc79a7", "#e69f00", "#56b4e9"
+
+POSTERIOR, PRIOR, TRUTH = BLUE, "#c8c8c8", BLACK
+"""The same in each picture: what was found, what was known before, what is right."""
+
+OBSERVED, WRONG = VERMILION, VERMILION
+"""The data, and what misses the truth."""
+
+BAND, BARS, RULE = "#dcdcdc", "#bfbfbf", "#808080"
+"""Where chance alone would lie; bars whose colour says nothing; lines of reference."""
+
+SEQUENTIAL, DIVERGING = "cividis", "PuOr_r"
+"""Colour maps, the first of which is monotone in lightness."""
+
+COLOURS = (BLACK, BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY)
+"""Of lines, in their order."""
+
+DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (8, 2, 2, 2)))
+"""Of lines, in their order: told apart where colours are not."""
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
+"""Of lines, in their order."""
+
+
+def line_style(number: int) -> dict[str, Any]:
+    """Colour and dashes of a picture's line, by its number from zero."""
+    return {"color": COLOURS[number % len(COLOURS)], "linestyle": DASHES[number % len(DASHES)]}
+
+
+def pyplot() -> Any:
+    """The module `matplotlib.pyplot`."""
+    with brought_by("plots", "matplotlib"):
+        import matplotlib.pyplot as plt
+    return plt
+
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
