@@ -4,9 +4,9 @@
 has four data sets of 200 trials of the drift diffusion model, ``python -m tests.statistical.trials counts``
 data sets of 400 counts. Errors of posterior means are in exact posterior deviations.
 
-``python -m tests.statistical.trials bias --seed 1`` learns eight problems of known density from tables of
-five sizes, and compares errors of posterior means of 200 trials with what `KernelLikelihood.bias_for` expects, and
-warns of. The rows of ``trial_bias.csv`` are those of two seeds.
+``python -m tests.statistical.trials bias --seed 1`` learns eight problems of known density from tables of five
+sizes. It compares the errors of posterior means of 200 trials with those that `KernelLikelihood.bias_for` expects
+and warns of. The rows of ``trial_bias.csv`` are those of two seeds.
 """
 
 from __future__ import annotations
