@@ -155,7 +155,7 @@ def register_learned(
         likelihood.refuse_impossible(trials)
     rows = _rows(name, layout, value, data, parameters_, group)
     if hasattr(likelihood, "warn_if_biased"):
-        _warn_of_trials(name, likelihood, trials, parameters_.groups, group)
+        _warn_of_trials(name, likelihood, trials, parameters_, rows)
     op = LearnedSimulatorRV(likelihood, layout, rows is None, outside)
     theta = parameters_.theta
     rng = pytensor.shared(np.random.default_rng())
@@ -164,14 +164,19 @@ def register_learned(
     return model.register_rv(variable, name, observed=value, dims=_dims(model, name, dims, data.shape))
 
 
-def _warn_of_trials(name: str, likelihood: Any, trials: np.ndarray, groups: int | None, group: Any) -> None:
-    """Warn where parameters that share trials have more of them than the likelihood is good for."""
-    if groups not in (None, 1):
-        if group is None:
+def _warn_of_trials(
+    name: str, likelihood: Any, trials: np.ndarray, parameters: ParameterRows, rows: Variable | None
+) -> None:
+    """Warn where a parameter set has more trials than the likelihood is good for: of that with the most."""
+    if parameters.groups not in (None, 1):
+        # Sets are the same where they are the same in a draw of the prior.
+        theta = parameters.theta if rows is None else parameters.theta[rows]
+        try:
+            drawn = pm.draw(theta, random_seed=0, mode=QUICK)
+        except NotImplementedError:  # of a flat prior there are no draws
             return
-        # Of the group with the most trials.
-        places = _data_now("group", pt.as_tensor(group)).astype(int)
-        trials = trials[places == np.argmax(np.bincount(places))]
+        _, places = np.unique(drawn, axis=0, return_inverse=True)
+        trials = trials[places.reshape(-1) == np.argmax(np.bincount(places.reshape(-1)))]
     if len(trials) > 1:
         likelihood.warn_if_biased(repr(name), len(trials), likelihood.where_likely(trials))
 
