@@ -127,8 +127,10 @@ def calibrate(
     pit, contraction, scores = np.empty((k, p)), np.empty((k, p)), np.empty(k)
     joint, quantiles = np.empty((k, 2)), np.empty((k, len(Recovery.LEVELS), p))
     parts = np.array_split(np.arange(k), -(-k // OBSERVATIONS_AT_ONCE))
+    # Of posteriors that are made of draws, as many as are looked at.
+    compared = held.estimator.for_scores().for_draws(draws)
     for part in tracked(parts, "calibrating", progressbar):
-        posteriors = held.estimator.condition(table.statistics[held.rows[part]])
+        posteriors = compared.condition(table.statistics[held.rows[part]])
         for i, posterior in zip(part, posteriors, strict=True):
             drawn, truth = posterior.draw(draws, rng), table.parameters[held.rows[i]]
             # The truth is one more draw; its place among those that equal it is drawn, too.

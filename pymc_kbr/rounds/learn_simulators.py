@@ -97,7 +97,8 @@ def learn_simulators(
     Warns
     -----
     PosteriorWarning
-        If a likelihood does not hold in rows that it was not fitted to.
+        If a likelihood does not hold in rows that it was not fitted to, or is not good for as many trials of
+        one parameter set as are observed: see `KernelLikelihood.bias_for`.
 
     Notes
     -----

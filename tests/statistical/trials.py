@@ -3,20 +3,29 @@
 ``python -m tests.statistical.trials drift --rows 20000`` (with the shift declared; ``--undeclared`` without)
 has four data sets of 200 trials of the drift diffusion model, ``python -m tests.statistical.trials counts``
 data sets of 400 counts. Errors of posterior means are in exact posterior deviations.
+
+``python -m tests.statistical.trials bias --seed 1`` learns eight problems of known density from tables of
+five sizes. It compares errors of posterior means of 200 trials with those that `KernelLikelihood.bias_for`
+expects and warns of. The rows of ``trial_bias.csv`` are those of seeds 1 and 2.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import time
 import warnings
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
 import pymc_kbr as pk
+from pymc_kbr.estimators.kernel_likelihood import MOST_EXPECTED
 from tests.statistical import drift_diffusion
+from tests.statistical.trial_problems import PROBLEMS, TrialProblem
 
 COUNTS = ("poisson", "negative binomial", "binomial")
 
@@ -106,20 +115,138 @@ def _moments(logs: np.ndarray, grid: np.ndarray) -> tuple[float, float]:
     return mean, np.sqrt(weights @ (grid - mean) ** 2)
 
 
+# --- whether the check of many trials warns where it should ---
+
+
+SIZES = (1_000, 2_000, 5_000, 10_000, 20_000)
+BIASES = Path(__file__).with_name("trial_bias.csv")
+
+
+def on_grid(log_density: Any, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and deviations of a posterior of one or two parameters, under a prior that is even in a box."""
+    side = 401 if len(lower) == 1 else 25
+    low, high = lower.astype(float), upper.astype(float)
+    for _ in range(4):  # each time nearer to where the density is
+        axes = [np.linspace(a, b, side) for a, b in zip(low, high, strict=True)]
+        points = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
+        logs = log_density(points)
+        weights = np.exp(logs - logs.max())
+        weights /= weights.sum()
+        mean = weights @ points
+        deviations = np.sqrt(weights @ (points - mean) ** 2)
+        half = np.maximum(6 * deviations, 1.5 * (high - low) / (side - 1))
+        low, high = np.maximum(lower, mean - half), np.minimum(upper, mean + half)
+    return mean, deviations
+
+
+class DataSets:
+    """Data sets of 200 trials of a problem, away from the edges of its prior, and exact posteriors."""
+
+    def __init__(self, problem: TrialProblem, count: int, rng: np.random.Generator) -> None:
+        margin = 0.1 * (problem.upper - problem.lower)
+        truths = rng.uniform(problem.lower + margin, problem.upper - margin, (count, len(margin)))
+        self.problem = problem
+        self.trials = [problem.draw(np.repeat(truth[None], 200, axis=0), rng) for truth in truths]
+        self.exact = []
+        for truth, trials in zip(truths, self.trials, strict=True):
+            if len(truth) > 2:
+                draws = drift_diffusion.exact_posterior(trials, truth, rng, 1500)
+                self.exact.append((draws.mean(axis=0), draws.std(axis=0)))
+            else:
+                self.exact.append(self._on_grid(problem.log_density, trials))
+
+    def errors(self, likelihood: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Of posterior means, in exact posterior deviations, and these means, (s, p) both."""
+        if len(self.problem.parameters) > 2:
+            means = np.stack([each.mean() for each in likelihood.condition(self.trials, trials=True)])
+        else:
+            means = np.stack([self._on_grid(likelihood.log_likelihoods, each)[0] for each in self.trials])
+        exact, deviations = map(np.array, zip(*self.exact, strict=True))
+        return (means - exact) / deviations, means
+
+    def _on_grid(self, log_densities: Any, trials: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        values, times = np.unique(trials, axis=0, return_counts=True)
+        return on_grid(
+            lambda points: log_densities(points, values) @ times, self.problem.lower, self.problem.upper
+        )
+
+
+def biases(seed: int, names: list[str], sizes: list[int]) -> Iterator[dict[str, Any]]:
+    """Errors that there are and that are expected, root mean squares over data sets and parameters."""
+    for name in names:
+        problem = PROBLEMS[name]
+        data = DataSets(problem, 4 if len(problem.parameters) > 2 else 8, np.random.default_rng(7))
+        for rows in sizes:
+            rng = np.random.default_rng((seed, rows))
+            theta = problem.draw_prior(rows, rng)
+            x = problem.draw(theta, rng)
+            begun = time.perf_counter()
+            likelihood = pk.KernelLikelihood(particles=1000, **problem.settings).fit(
+                dict(zip(problem.parameters, theta.T, strict=True)),
+                dict(zip(problem.statistics, x.T, strict=True)),
+                random_seed=seed,
+            )
+            fitted = time.perf_counter()
+            likelihood.bias_for(200, theta[0])
+            checked = time.perf_counter()
+            errors, means = data.errors(likelihood)
+            expected = np.array([likelihood.bias_for(200, mean).expected for mean in means])
+            row = {
+                "problem": name,
+                "rows": rows,
+                "seed": seed,
+                "fit_seconds": round(fitted - begun, 1),
+                "check_seconds": round(checked - fitted, 1),
+                "error": round(float(np.sqrt(np.mean(errors**2))), 3),
+                "expected": round(float(np.sqrt(np.mean(expected**2))), 3),
+                "warned": round(float(np.mean(expected > MOST_EXPECTED)), 3),
+            }
+            print(*row.values(), flush=True)
+            yield row
+
+
+def summary(rows: list[dict[str, Any]]) -> str:
+    """How many of those off by more than a deviation, and of those within a third, are warned of."""
+    errors, expected = (np.array([float(row[name]) for row in rows]) for name in ("error", "expected"))
+    warned, off, fine = expected > MOST_EXPECTED, errors > 1, errors < 1 / 3
+    return (
+        f"{len(rows)} fits: warned of {np.sum(warned & off)} of {np.sum(off)} that are off by more than a "
+        f"deviation, and of {np.sum(warned & fine)} of {np.sum(fine)} within a third"
+    )
+
+
 def main() -> None:
     """As the module says."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("problem", choices=["drift", "counts"])
+    parser.add_argument("problem", choices=["drift", "counts", "bias"])
     parser.add_argument("--rows", type=int, default=None)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--undeclared", action="store_true")
+    parser.add_argument("--only", nargs="*", default=list(PROBLEMS), help="problems of `bias`")
+    parser.add_argument("--to", type=Path, default=None, help=f"a file, such as {BIASES.name}, to add to")
     given = parser.parse_args()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if given.problem == "drift":
             drift(given.rows or 20_000, given.seed, declared=not given.undeclared)
-        else:
+        elif given.problem == "counts":
             counts(given.rows or 10_000, given.seed)
+        else:
+            found = []
+            for row in biases(given.seed, given.only, [given.rows] if given.rows else list(SIZES)):
+                found.append(row)
+                if given.to is not None:
+                    _add(row, given.to)
+            print(summary(found))
+
+
+def _add(row: dict[str, Any], path: Path) -> None:
+    new = not path.exists()
+    with path.open("a", newline="") as file:
+        writer = csv.DictWriter(file, list(row), lineterminator="\n")
+        if new:
+            writer.writeheader()
+        writer.writerow(row)
 
 
 if __name__ == "__main__":

@@ -268,30 +268,31 @@ def fit_autoregressive(
     levels: tuple[Levels | None, ...] = (),
     known: Known = NOTHING_KNOWN,
     single: bool = True,
+    series: bool = True,
 ) -> Autoregressive:
     """Fit a conditional to each statistic, or one to all of a series, as rows that were left out have it.
 
-    Without `single`, statistics that are not values of a series are refused.
+    Without `single`, statistics that are not values of a series are refused; without `series` none is tried.
     """
     # Shapes: theta (n, q); points (n, e).
     size = points.shape[1]
     own = effort or next(effort for most, effort in EFFORTS if size <= most)
     each_alone = _Single(theta, points, rng, own, levels, known)
-    tried = size >= SHORTEST_SERIES and not levels and not known.inputs
+    tried = series and size >= SHORTEST_SERIES and not levels and not known.inputs
     lags = _lags_of_series(theta, points, each_alone, rng, effort) if tried else None
     if lags is None and not single:
         raise ValueError(
             f"the {size} statistics do not share one conditional, as values of a stationary series do; take "
             "another form"
         )
-    series = None if lags is None else fit_series(theta, points, lags, rng, effort or EFFORT)
-    if series is not None and known.grids:  # one conditional for all values has no cells
+    shared = None if lags is None else fit_series(theta, points, lags, rng, effort or EFFORT)
+    if shared is not None and known.grids:  # one conditional for all values has no cells
         each_alone, known = _Single(theta, points, rng, own, levels), NOTHING_KNOWN
-    alone = range(size if series is None else series.start)
+    alone = range(size if shared is None else shared.start)
     with parallel_map(len(alone)) as map_:
         each = map_(each_alone, alone)
     conditionals, pasts = tuple(c for c, _ in each), tuple(past for _, past in each)
-    return Autoregressive(conditionals, pasts, series, known.inputs, known.order, known.grids)
+    return Autoregressive(conditionals, pasts, shared, known.inputs, known.order, known.grids)
 
 
 def _lags_of_series(

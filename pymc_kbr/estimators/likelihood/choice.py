@@ -15,6 +15,7 @@ from pymc_kbr.estimators.likelihood.autoregressive import (
     MOST_SPARINGLY,
     NOTHING_KNOWN,
     SPARING,
+    Autoregressive,
     Known,
     fit_autoregressive,
 )
@@ -100,12 +101,10 @@ def choose_form(
     rng: np.random.Generator,
     levels: tuple[Levels | None, ...] = (),
     known: Known = NOTHING_KNOWN,
-    errors: float = 1.0,
 ) -> Choice:
-    """Fit forms to some rows, and take the first unless others are denser under a later one.
+    """Fit forms to some rows and take the one under which others are densest.
 
-    By one standard error, since its fit and posteriors take several times as long; by any amount where
-    held-out rows refute the first form and not the later one.
+    A form whose transforms of other rows are not uniform is taken only where none has uniform ones.
     """
     # Shapes: theta (n, q); points (n, e).
     n = len(theta)
@@ -125,10 +124,8 @@ def choose_form(
         compared = map_(fitted, names)
     found, logs = compared[0]
     for other, others in compared[1:]:
-        gain = others - logs
-        error = gain.std() / np.sqrt(count)
         holds, needed = other.pvalue >= NOT_UNIFORM, found.pvalue < NOT_UNIFORM
-        if (holds or needed) and gain.mean() > (0.0 if holds and needed else errors * error):
+        if (holds or needed) and others.mean() > logs.mean():
             found, logs = other, others
     return found._replace(densities={one.name: float(each.mean()) for one, each in compared})
 
@@ -143,7 +140,9 @@ def fit_chosen(
 ) -> Form:
     """The form that was chosen, fitted to all rows: theta (n, q) and points (n, e)."""
     if choice.name == "autoregressive":
-        return fit_autoregressive(theta, points, rng, levels=levels, known=known)
+        # What is no series to fewer rows is none to all: singles gain more by rows than what is shared.
+        series = isinstance(choice.form, Autoregressive) and choice.form.series is not None
+        return fit_autoregressive(theta, points, rng, levels=levels, known=known, series=series)
     fit: Any = FORMS[choice.name]
     if choice.name == "series":
         return fit(theta, points, rng)

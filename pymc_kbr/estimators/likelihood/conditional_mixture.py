@@ -209,6 +209,8 @@ def surprises(base: ResidualShape, inputs: Inputs, z: np.ndarray) -> np.ndarray:
     def surprise(functions: np.ndarray) -> float:
         basis = orthonormal(functions - functions.mean(axis=0), NEGLIGIBLE_DIRECTION)
         freedom = whitened.shape[1] * basis.shape[1]
+        if not freedom:  # an input that never varies
+            return 0.0
         return float((np.sum((basis.T @ whitened) ** 2) * len(z) - freedom) / np.sqrt(2 * freedom))
 
     columns = np.hstack([inputs.theta, inputs.past])

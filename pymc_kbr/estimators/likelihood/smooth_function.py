@@ -387,7 +387,8 @@ class RegressionEvidence:
         inverse, logdet = inverse_and_logdet(with_unit_prior(squares))
         v = inverse @ (features.T @ y) / noise
         residuals = y - features @ v
-        value = y @ residuals / noise + len(y) * logs[-1] + logdet
+        # Of the same value as y (y - F v) / noise, but never below the least one where v has lost its digits.
+        value = residuals @ residuals / noise + v @ v + len(y) * logs[-1] + logdet
         w = unwhiten.T @ v[:m]
         by_rows = np.outer(residuals, w)
         by_rows -= features @ (inverse[:, :m] @ unwhiten)

@@ -1,8 +1,8 @@
-"""Tempered sequential Monte Carlo: draws of many posteriors at once, from a likelihood and a prior."""
+"""Draws of many posteriors at once, from a likelihood and a prior: weighted, or by sequential Monte Carlo."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
@@ -46,8 +46,10 @@ def tempered(
     *,
     start_log_weights: np.ndarray | None = None,
 ) -> Tempered:
-    """Draws of the posteriors of k observations, each with temperatures of its own.
+    """Draws of the posteriors of k observations, each by weights or with temperatures of its own.
 
+    Where a mixture that rows of the start were described by makes good weights, its draws are taken by these
+    and moved once; else temperatures lead from the prior to the posterior.
     P. Del Moral, A. Doucet and A. Jasra, Sequential Monte Carlo samplers, JRSS B 68 (2006); temperatures by
     the conditional effective sample size of Y. Zhou, A. M. Johansen and J. A. D. Aston (2016).
     """
@@ -55,13 +57,10 @@ def tempered(
     # start_log_likelihood (k, n); start_log_weights (n,).
     start, values = np.asarray(start, dtype=float), np.asarray(start_log_likelihood, dtype=float)
     _check(start, values, particles, start_log_weights)
-    base = np.zeros(len(start)) if start_log_weights is None else np.asarray(start_log_weights, dtype=float)
-    inside = np.isfinite(start).all(axis=1)  # rows on an edge of the support have no density here
-    prior = np.full(len(start), -np.inf)
-    prior[inside] = log_prior(start[inside])
+    prior, base = log_at_start(log_prior, start, start_log_weights)
     generators = rng.spawn(len(values))
     together = max(1, min(MOST_LIKELIHOODS // len(start), MOST_PARTICLES // particles))
-    done = []
+    done, numbers = [], []
     for first in range(0, len(values), together):
         group = slice(first, first + together)
         counted = Counted(log_likelihood, np.arange(len(values))[group])
@@ -69,16 +68,67 @@ def tempered(
             np.isfinite(prior) & np.isfinite(base), counted.cleaned(values[group]), -np.inf
         )
         _check_possible(likelihoods, first)
-        population = Population(
-            counted, log_prior, start, prior, likelihoods, base, particles, Streams(generators[group])
-        )
-        _run(population)
-        # Few have found the way: as many as are wanted are made of them where the temperature is one.
-        if not population.final:
-            population.grow(particles)
+        rows = start_sample(start, prior, likelihoods, base)
+        streams = Streams(generators[group])
+        for which, beginning in beginnings(counted, log_prior, rows, particles, streams):
+            population = Population(
+                counted.rows(which), log_prior, start, beginning, particles, streams.rows(which)
+            )
             _run(population)
-        done.append(_result(population))
-    return done[0] if len(done) == 1 else _joined(done)
+            # Few have found the way: as many as are wanted are made of them where the temperature is one.
+            if not population.final:
+                population.grow(particles)
+                _run(population)
+            done.append(_result(population))
+            numbers.append(first + which)
+    return _joined(done, np.concatenate(numbers))
+
+
+def log_at_start(
+    log_prior: Callable[[np.ndarray], np.ndarray], start: np.ndarray, log_weights: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The prior's log density and log weights (n,) of rows; rows on an edge of the support have none here."""
+    prior, inside = np.full(len(start), -np.inf), np.isfinite(start).all(axis=1)
+    prior[inside] = log_prior(start[inside])
+    return prior, np.zeros(len(start)) if log_weights is None else np.asarray(log_weights, dtype=float)
+
+
+def log_integral(
+    log_prior: Callable[[np.ndarray], np.ndarray],
+    start: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    start_log_weights: np.ndarray | None = None,
+    draws: int = 2000,
+    iterations: int = 30,
+) -> float:
+    """Log integral of a prior that is known up to a factor, by weighted rows of it and draws of a mixture.
+
+    Rows may be those of a region, or weighted by what else is known; the evidence is relative to them.
+    X.-L. Meng and W. H. Wong, Simulating ratios of normalizing constants via a simple identity, Statistica
+    Sinica 6 (1996), equation 4.1.
+    """
+    # Shapes: start (n, q); start_log_weights (n,).
+    prior, base = log_at_start(log_prior, start, start_log_weights)
+    fine = np.isfinite(prior) & np.isfinite(base)
+    if np.count_nonzero(fine) <= start.shape[1]:
+        return 0.0
+    rows, logs, streams = start[fine], base[fine] - logsumexp(base[fine]), Streams([rng])
+    cloud = rows[resample(logs[None], draws, streams.uniform(1)[:, 0])]
+    mixture = fit_mixtures(cloud, _spread(rows), _sizes(draws, start.shape[1]), streams)
+    drawn = mixture_draws(mixture, draws, streams)
+    # Log ratios of the prior to the mixture, at the rows and at the draws.
+    at_rows = prior[fine] - log_student_mixture(mixture, rows[None])[0]
+    at_draws = log_prior(drawn[0]) - log_student_mixture(mixture, drawn)[0]
+    at_draws[np.isnan(at_draws)] = -np.inf
+    sizes = np.log([float(effective_size(logs)), draws])
+    first, second = sizes - logsumexp(sizes)
+    found = float(np.median(at_rows))
+    for _ in range(iterations):
+        above = logsumexp(at_draws - np.logaddexp(first + at_draws, second + found)) - np.log(draws)
+        below = logsumexp(logs - np.logaddexp(first + at_rows, second + found))
+        found = float(above - below)
+    return found
 
 
 def _run(population: Population) -> None:
@@ -87,10 +137,15 @@ def _run(population: Population) -> None:
         population.advance()
 
 
-def _joined(groups: Sequence[Tempered]) -> Tempered:
+def _joined(groups: Sequence[Tempered], numbers: np.ndarray) -> Tempered:
+    """In the order of the observations' numbers."""
     parts = {f.name: [getattr(group, f.name) for group in groups] for f in fields(Tempered)}
-    temperatures = tuple(steps for group in parts.pop("temperatures") for steps in group)
-    return Tempered(temperatures=temperatures, **{n: np.concatenate(part) for n, part in parts.items()})
+    order = np.argsort(numbers)
+    steps = [steps for group in parts.pop("temperatures") for steps in group]
+    return Tempered(
+        temperatures=tuple(steps[i] for i in order),
+        **{name: np.concatenate(part)[order] for name, part in parts.items()},
+    )
 
 
 def _result(population: Population) -> Tempered:
@@ -150,6 +205,185 @@ def _check_possible(values: np.ndarray, first: int) -> None:
         raise ImpossibleObservation(lost)
 
 
+# --- where particles begin: draws of mixtures where their weights are good, or rows of the start ---
+
+
+class Sample(NamedTuple):
+    """Weighted points of b observations."""
+
+    # Shapes: free (b, n, q); values, prior, log_weights (b, n), at temperature zero; labels (n,), equal where
+    # points of all observations are.
+
+    free: np.ndarray
+    values: np.ndarray
+    prior: np.ndarray
+    log_weights: np.ndarray
+    labels: np.ndarray
+
+    def rows(self, which: np.ndarray) -> Sample:
+        """Those of some observations."""
+        kept = {name: getattr(self, name)[which] for name in self._fields[:-1]}
+        return self._replace(**kept)
+
+    def tempered(self, temperature: np.ndarray) -> np.ndarray:
+        """Log weights (b, n) at temperatures (b,)."""
+        return self.log_weights + scaled(self.values, temperature)
+
+    def temperature(self, size: float | np.ndarray, highest: float = 1.0) -> np.ndarray:
+        """The highest (b,) at which the effective size is this."""
+        b = len(self.free)
+        weights = self.tempered(np.zeros(b))
+        return next_step(self.values, np.full(b, highest), np.broadcast_to(size, b), weights)
+
+    def extended(self, other: Sample) -> Sample:
+        """With more draws of the same mixtures, each sample weighted by its size."""
+        sizes = np.array([self.free.shape[1], other.free.shape[1]])
+        logs = np.log(sizes / sizes.sum())
+        return Sample(
+            np.concatenate([self.free, other.free], axis=1),
+            np.concatenate([self.values, other.values], axis=1),
+            np.concatenate([self.prior, other.prior], axis=1),
+            np.concatenate([self.log_weights + logs[0], other.log_weights + logs[1]], axis=1),
+            np.arange(sizes.sum()),
+        )
+
+    def picked(self, temperature: np.ndarray, size: int, streams: Streams) -> np.ndarray:
+        """Numbers (b, size) by the weights, in random order, so that the two halves of them are alike."""
+        weights = self.tempered(temperature)
+        order = np.argsort(streams.uniform(weights.shape[1]), axis=1)
+        found = resample(np.take_along_axis(weights, order, axis=1), size, streams.uniform(1)[:, 0])
+        return np.take_along_axis(order, found, axis=1)
+
+    def beginning(
+        self, temperature: np.ndarray, particles: int, streams: Streams, *, independent: bool
+    ) -> Beginning:
+        """Particles by the weights at temperatures (b,)."""
+        drawn, weights = self.picked(temperature, particles, streams), self.tempered(temperature)
+        return Beginning(
+            np.take_along_axis(self.free, drawn[..., None], axis=1),
+            np.take_along_axis(self.values, drawn, axis=1),
+            np.take_along_axis(self.prior, drawn, axis=1),
+            drawn,
+            self.labels[drawn],
+            temperature,
+            logsumexp(weights, axis=1),
+            effective_size(weights),
+            independent,
+        )
+
+
+class Beginning(NamedTuple):
+    """Particles of k observations at their first temperatures."""
+
+    # Shapes: free (k, m, q); values, prior, ancestor, label (k, m); temperature, log_evidence, size (k,).
+
+    free: np.ndarray
+    values: np.ndarray
+    prior: np.ndarray
+    ancestor: np.ndarray
+    label: np.ndarray
+    temperature: np.ndarray
+    log_evidence: np.ndarray
+    size: np.ndarray
+    independent: bool
+
+
+def start_sample(start: np.ndarray, prior: np.ndarray, values: np.ndarray, base: np.ndarray) -> Sample:
+    """Rows of the start (n, q) with log weights (n,), and their log-likelihoods (b, n)."""
+    shape = values.shape
+    return Sample(
+        np.broadcast_to(start, (*shape, start.shape[1])),
+        values,
+        np.broadcast_to(prior, shape),
+        np.broadcast_to(base - logsumexp(base), shape),
+        np.unique(start, axis=0, return_inverse=True)[1].reshape(-1),
+    )
+
+
+def beginnings(
+    log_likelihood: Counted,
+    log_prior: Callable[[np.ndarray], np.ndarray],
+    rows: Sample,
+    particles: int,
+    streams: Streams,
+    *,
+    learnt_from: int = 200,
+    mixtures: int = 4,
+    effective_if_normal: float = 0.75,
+) -> Iterator[tuple[np.ndarray, Beginning]]:
+    """Of some observations each, by their numbers.
+
+    Rows of the start are weighted first, then draws of a mixture fitted to them, and so on, until as many are
+    effective as are wanted. Each sample is weighted by what it was drawn from alone, which was known before.
+    Mixtures are fitted at a temperature below one, so that they are wider than the posterior and weights are
+    bounded: by as much as leaves this share of the draws effective where the posterior is normal.
+    """
+    k, q = rows.free.shape[0], rows.free.shape[2]
+    # Normal draws of v times the variance have the effective share (sqrt(2 v - 1) / v) ** q.
+    ratio = effective_if_normal ** (-2 / q)
+    highest = 1 / (ratio + np.sqrt(ratio * (ratio - 1)))
+    spread = _spread(rows.free[0][np.isfinite(rows.free[0]).all(axis=1)])
+    # Mixtures are fitted to as many draws as scouts need; where their weights are good, more are made.
+    m = min(particles, SCOUTS)
+    count = 2 * max(m, 2 * learnt_from)
+    # What a mixture says of few different rows, its own draws would only confirm.
+    wanted = learnt_from * len(rows.labels) / len(np.unique(rows.labels))
+    at, sample, left = np.arange(k), rows, np.ones(k, dtype=bool)
+    mixture: LocalMixture | None = None
+    for stage in range(mixtures + 1):
+        good = effective_size(sample.tempered(np.ones(len(at)))) >= (count / 2 if mixture else particles)
+        if good.any():
+            left[at[good]] = False
+            which, own, one = sample.rows(good), streams.rows(at[good]), np.ones(np.count_nonzero(good))
+            if mixture is not None and 2 * particles > count:
+                of_same = log_likelihood, log_prior, mixture.rows(good), 2 * particles - count
+                which = which.extended(weighted_draws(*of_same, at[good], own))
+            yield at[good], which.beginning(one, particles, own, independent=True)
+        temperature = sample.temperature(wanted, highest)
+        going = ~good & (effective_size(sample.tempered(temperature)) >= wanted)
+        if stage == mixtures or not going.any():
+            break
+        at, sample, temperature, wanted = at[going], sample.rows(going), temperature[going], learnt_from
+        own = streams.rows(at)
+        clouds = sample.picked(temperature, 2 * learnt_from, own)
+        clouds = np.take_along_axis(sample.free, clouds[..., None], axis=1)
+        mixture = fit_mixtures(clouds, spread, _sizes(2 * learnt_from, q), own)
+        sample = weighted_draws(log_likelihood, log_prior, mixture, count, at, own)
+    if left.any():
+        at, sample = np.flatnonzero(left), rows.rows(left)
+        # More than there are particles is lost by resampling: the step may as well be longer.
+        possible = effective_size(sample.tempered(np.zeros(len(at))))
+        temperature = sample.temperature(np.minimum(EFFECTIVE_SHARE * possible, m))
+        yield at, sample.beginning(temperature, m, streams.rows(at), independent=False)
+
+
+def weighted_draws(
+    log_likelihood: Counted,
+    log_prior: Callable[[np.ndarray], np.ndarray],
+    mixture: LocalMixture,
+    count: int,
+    observations: np.ndarray,
+    streams: Streams,
+) -> Sample:
+    """Draws of the mixtures of some observations, weighted to be draws of the prior."""
+    free = mixture_draws(mixture, count, streams)
+    b = len(free)
+    fine = np.isfinite(free).all(axis=2)
+    prior = np.full((b, count), -np.inf)
+    prior[fine] = log_prior(free[fine])
+    fine &= np.isfinite(prior)
+    # The likelihood is never asked about points outside the prior's support.
+    inside = fine.any(axis=1)
+    some = np.take_along_axis(free, fine.argmax(axis=1)[:, None, None], axis=1)
+    free = np.where(fine[..., None], free, some)
+    values = np.full((b, count), -np.inf)
+    if inside.any():
+        values[inside] = log_likelihood(free[inside], observations[inside])
+    fine &= np.isfinite(values)
+    weights = np.where(fine, prior - log_student_mixture(mixture, free) - np.log(count), -np.inf)
+    return Sample(free, np.where(fine, values, -np.inf), prior, weights, np.arange(count))
+
+
 # --- the particles ---
 
 
@@ -187,20 +421,26 @@ class Population:
         log_likelihood: Counted,
         log_prior: Callable[[np.ndarray], np.ndarray],
         start: np.ndarray,
-        prior: np.ndarray,
-        values: np.ndarray,
-        base: np.ndarray,
+        beginning: Beginning,
         particles: int,
         streams: Streams,
     ) -> None:
-        k, q = len(values), start.shape[1]
+        k, q = len(beginning.free), start.shape[1]
         self.log_likelihood, self.log_prior = log_likelihood, log_prior
         self.streams = streams
         self.active = np.arange(k)
         self.start = start[np.isfinite(start).all(axis=1)]
         self.spread = _spread(self.start)
         self.gains = Gains(k)
-        self._begin(start, prior, values, base, min(particles, SCOUTS))
+        self.free, self.values, self.prior = beginning.free, beginning.values, beginning.prior
+        self.ancestor, self.label, self.labels = (
+            beginning.ancestor,
+            beginning.label,
+            1 + int(beginning.label.max()),
+        )
+        self.temperature, self.log_evidence = beginning.temperature, beginning.log_evidence
+        self.first_size, self.independent = beginning.size, beginning.independent
+        self.steps = [[float(t)] for t in self.temperature]
         self.final = particles == self.free.shape[1]
         self.origin = self.free.copy()
         self.moved = np.zeros(self.values.shape, dtype=bool)
@@ -212,32 +452,6 @@ class Population:
         self.sizes = _sizes(min(self.free.shape[1] // 2, FIT_ROWS), q)
         self._learn(self.active)
 
-    def _begin(
-        self, start: np.ndarray, prior: np.ndarray, values: np.ndarray, base: np.ndarray, particles: int
-    ) -> None:
-        """The first temperature, by the starting rows' likelihoods: no evaluation is needed."""
-        k = len(values)
-        base = base - logsumexp(base)
-        weights = np.where(np.isfinite(values), base, -np.inf)
-        # More than there are particles is lost by resampling: the step may as well be longer.
-        wanted = np.minimum(EFFECTIVE_SHARE * effective_size(weights), particles)
-        self.temperature = next_step(values, np.ones(k), wanted, weights)
-        weights = weights + scaled(values, self.temperature)
-        self.log_evidence = logsumexp(weights, axis=1)
-        self.first_size = effective_size(weights)
-        self.steps = [[float(t)] for t in self.temperature]
-        # Rows in random order, so that the two halves of the resampled particles are alike.
-        order = np.argsort(self.streams.uniform(len(start)), axis=1)
-        weights = np.take_along_axis(weights, order, axis=1)
-        picked = resample(weights, particles, self.streams.uniform(1)[:, 0])
-        rows = np.take_along_axis(order, picked, axis=1)
-        self.free, self.prior = start[rows], prior[rows]
-        self.values = np.take_along_axis(values, rows, axis=1)
-        self.ancestor = rows
-        same = np.unique(start, axis=0, return_inverse=True)[1].reshape(-1)
-        self.label = same[rows]
-        self.labels = len(start)
-
     def grow(self, particles: int) -> None:
         """More particles from those at the last temperature, copies at first."""
         k = len(self.values)
@@ -245,7 +459,7 @@ class Population:
         for name in ("free", "values", "prior", "label", "ancestor"):
             setattr(self, name, getattr(self, name)[np.arange(k)[:, None], picked])
         self.origin, self.moved = self.free.copy(), np.zeros(self.values.shape, dtype=bool)
-        self.final, self.active = True, np.arange(k)
+        self.final, self.independent, self.active = True, False, np.arange(k)
         self.sweeps_here[:] = 0
         self._learn(self.active)
 
@@ -259,15 +473,25 @@ class Population:
             self.accepted[rows] += self._move(rows, half, mine, halves[1 - half]).mean(axis=1) / 2
         self.sweeps[rows] += 1
         rows = self.active[self.duplicated[self.active]]
-        # No more duplicates than these are left once the moves are enough.
-        few = int(np.ceil((1 - LAST[2]) * m))
+        few = self._most_copies()
         for half in (0, 1) if rows.size else ():
             copies = ~self._first(rows)[:, halves[half]]
             mine = halves[half][np.argsort(~copies, axis=1, kind="stable")[:, :few]]
-            self._move(rows, half, mine, halves[1 - half])
+            self._move(rows, half, mine, halves[1 - half], local=True)
         self.sweeps_here[self.active] += 1
 
-    def _move(self, rows: np.ndarray, half: int, mine: np.ndarray, others: np.ndarray) -> np.ndarray:
+    def _most_copies(self) -> int:
+        """How many copies of each half are moved at once, whatever other observations have."""
+        m = self.free.shape[1]
+        if self.independent:
+            # After a move of all about one in twenty is a copy, and each try moves a third of them.
+            return max(1, int(0.04 * m * 0.8 ** self.sweeps_here[self.active[0]]))
+        # No more than these are left once the moves are enough.
+        return int(np.ceil((1 - LAST[2]) * m))
+
+    def _move(
+        self, rows: np.ndarray, half: int, mine: np.ndarray, others: np.ndarray, *, local: bool = False
+    ) -> np.ndarray:
         """Propose moves to the particles `mine` (b, w) of a half, and learn what they gained; which moved."""
         index, streams = rows[:, None], self.streams.rows(rows)
         points = self.free[index, mine]
@@ -277,7 +501,7 @@ class Population:
             self.start,
             self.mixtures[half].rows(rows),
             self.scale[rows],
-            self.gains.shares(rows),
+            np.broadcast_to(LOCALLY, (len(rows), len(LOCALLY))) if local else self.gains.shares(rows),
             self.gains.log_length[rows],
             streams,
         )
@@ -334,6 +558,8 @@ class Population:
         reached[ending, 2] = self.unique(rows[ending])
         enough = (reached >= np.where(ending[:, None], LAST, BETWEEN)).all(axis=1)
         enough &= ~self.impoverished[rows]
+        # Independent draws have nothing to forget: one move of all evens out how weights differ.
+        enough |= self.independent
         out_of_sweeps = self.sweeps_here[rows] >= np.where(
             ending | self.impoverished[rows], SWEEPS[1], SWEEPS[0]
         )
@@ -438,6 +664,9 @@ FRESH = 3
 
 LEAST_SHARES = np.array([0.1, 0.04, 0.02, 0.06, 0.03, 0.03, 0.03])
 """Share of each kind, whatever it gained so far."""
+
+LOCALLY = np.eye(len(NOISE_SHARES))[DIFFERENCE]
+"""Copies are where others refuse to go: moved far they would leave too few of them there."""
 
 ACCEPTED_SHARE = 0.27
 """Accepted share that the length of difference steps is tuned to."""
@@ -624,6 +853,12 @@ class Counted:
         self.evaluations[observations] += free.shape[1]
         return self.cleaned(values, observations)
 
+    def rows(self, which: np.ndarray) -> Counted:
+        """The same of some observations, which goes on counting from where these are."""
+        some = Counted(self.log_likelihood, self.numbers[which])
+        some.undefined, some.evaluations = self.undefined[which], self.evaluations[which]
+        return some
+
     def cleaned(self, values: np.ndarray, observations: np.ndarray | slice = slice(None)) -> np.ndarray:
         """NaN and plus infinity are no likelihoods: such points are refused, and counted."""
         wrong = np.isnan(values) | (values == np.inf)
@@ -664,7 +899,7 @@ class Streams:
 # --- normal mixtures of the particles ---
 
 
-FREEDOM = 15.0
+FREEDOM = 5.0
 """Degrees of freedom of the components that moves are proposed from: tails above those of most targets."""
 
 SEPARATE = 4.0
@@ -833,6 +1068,23 @@ def log_sum(parts: np.ndarray) -> np.ndarray:
     """Log of the sum of exponentials along the middle axis, of which one at least is finite."""
     top = parts.max(axis=1)
     return top + np.log(np.exp(parts - top[:, None]).sum(axis=1))
+
+
+def log_student_mixture(mixture: LocalMixture, points: np.ndarray) -> np.ndarray:
+    """Log densities (b, m) of points (b, m, q) under the mixtures with Student components."""
+    return log_sum(_student_parts(mixture, points)[0])
+
+
+def mixture_draws(mixture: LocalMixture, count: int, streams: Streams) -> np.ndarray:
+    """Draws (b, count, q) of the mixtures with Student components."""
+    shares = np.cumsum(np.exp(mixture.log_weights), axis=1)
+    # As evenly as can be: components get their shares but for one draw.
+    at = (np.arange(count) + streams.uniform(1)) / count * shares[:, -1:]
+    picked = np.minimum((shares[:, None] <= at[..., None]).sum(axis=2), shares.shape[1] - 1)
+    rows = np.arange(len(shares))[:, None]
+    precision = streams.gamma(np.full(at.shape, FREEDOM / 2)) / (FREEDOM / 2)
+    noise = np.matmul(mixture.factors[rows, picked], streams.normal(count, mixture.means.shape[2])[..., None])
+    return mixture.means[rows, picked] + noise[..., 0] / np.sqrt(precision)[..., None]
 
 
 def propose_within(

@@ -683,7 +683,7 @@ class Grid:
         if not cells.spacing or np.isinf(cells.first):
             return None
         values = cells.nearest(self.curve.backward(y * self.scale + self.centre))
-        steps = np.round((values - cells.first) / cells.spacing).astype(int)
+        steps = np.minimum(np.round((values - cells.first) / cells.spacing), most).astype(int)
         counts = np.bincount(steps, minlength=most + 1)
         beyond = len(y) - np.cumsum(counts)
         reached = beyond + counts
@@ -697,6 +697,17 @@ class Grid:
         middle = self.coordinates(np.array([cells.first]))[0]
         lower[0] = 2 * middle - upper[0]
         return lower, upper
+
+
+def unrounded(column: np.ndarray) -> np.ndarray:
+    """A column (n,) in which values that differ by rounding alone are one, the lowest of them."""
+    values, places = np.unique(column, return_inverse=True)
+    gaps = np.diff(values)
+    if len(gaps) < 2 or not np.any(small := gaps <= EVEN * np.median(gaps)):
+        return column
+    starts = np.concatenate([[True], ~small])
+    found: np.ndarray = values[starts][np.cumsum(starts) - 1][places.reshape(column.shape)]
+    return found
 
 
 def rare(counts: np.ndarray) -> np.ndarray:
@@ -729,13 +740,15 @@ class Cells:
         tied_share: float = 0.05,
     ) -> Cells | None:
         """Of a table's column (n,), or None where it is continuous."""
+        column = unrounded(column)
         values, counts = np.unique(column, return_counts=True)
         if len(values) < 2 or counts[counts > 1].sum() < tied_share * len(column):
             return None
         gaps = np.diff(values)
         steps = gaps / gaps.min()
         if np.all(np.abs(steps - np.round(steps)) < EVEN * np.maximum(steps, 1)):
-            spacing = float(gaps.min())
+            # One gap is off by rounding, which so many steps would add up.
+            spacing = float(np.ptp(values) / np.round(steps).sum())
             none = np.empty(0)
             return cls(spacing, float(values[0]) - spacing / 2, none, none, none)
         # So many different values are those of a continuous statistic, but for atoms at its ends.

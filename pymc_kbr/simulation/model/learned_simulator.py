@@ -95,9 +95,10 @@ def LearnedSimulator(
     Warns
     -----
     PosteriorWarning
-        If the likelihood does not hold in rows that it was not fitted to, a statistic is the same in all
-        simulations and another in `observed`, which then has no density, or a value that no simulation has is
-        read as a rare one beside it.
+        If the likelihood does not hold in rows that it was not fitted to, or is not good for as many trials
+        of one parameter set (`KernelLikelihood.bias_for`); if a statistic is the same in all simulations and
+        another in `observed`, which then has no density, or a value that no simulation has is read as a rare
+        one beside it.
 
     Notes
     -----
@@ -153,12 +154,31 @@ def register_learned(
     if hasattr(likelihood, "refuse_impossible"):
         likelihood.refuse_impossible(trials)
     rows = _rows(name, layout, value, data, parameters_, group)
+    if hasattr(likelihood, "warn_if_biased"):
+        _warn_of_trials(name, likelihood, trials, parameters_, rows)
     op = LearnedSimulatorRV(likelihood, layout, rows is None, outside)
     theta = parameters_.theta
     rng = pytensor.shared(np.random.default_rng())
     places = pt.arange(theta.type.shape[0] or theta.shape[0]) if rows is None else rows
     variable = op.make_node(rng, None, theta, places).outputs[1]
     return model.register_rv(variable, name, observed=value, dims=_dims(model, name, dims, data.shape))
+
+
+def _warn_of_trials(
+    name: str, likelihood: Any, trials: np.ndarray, parameters: ParameterRows, rows: Variable | None
+) -> None:
+    """Warn where a parameter set has more trials than the likelihood is good for: of that with the most."""
+    if parameters.groups not in (None, 1):
+        # Sets are the same where they are the same in a draw of the prior.
+        theta = parameters.theta if rows is None else parameters.theta[rows]
+        try:
+            drawn = pm.draw(theta, random_seed=0, mode=QUICK)
+        except NotImplementedError:  # of a flat prior there are no draws
+            return
+        _, places = np.unique(drawn, axis=0, return_inverse=True)
+        trials = trials[places.reshape(-1) == np.argmax(np.bincount(places.reshape(-1)))]
+    if len(trials) > 1:
+        likelihood.warn_if_biased(repr(name), len(trials), likelihood.where_likely(trials))
 
 
 def _check(name: str, likelihood: Any, outside: str) -> None:

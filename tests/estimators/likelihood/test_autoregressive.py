@@ -1,6 +1,7 @@
 """The autoregressive form: its parts against their formulas, and the whole against known likelihoods."""
 
 import pickle
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -112,6 +113,23 @@ def test_the_evidence_is_that_of_a_gaussian_process(inputs, rng):
     cov += np.exp(other[-1]) * np.diag(deviations**2)
     expected = 0.5 * (y @ np.linalg.solve(cov, y) + np.linalg.slogdet(cov)[1])
     np.testing.assert_allclose(evidence(other)[0] - expected, zero, atol=1e-5)
+
+
+@pytest.mark.parametrize("larger", [1e3, 1e5, 1e9])
+def test_the_evidence_of_hardly_any_noise_is_no_better_than_the_best_fit(larger):
+    """A least-squares fit to the features and their prior keeps the digits that normal equations lose."""
+    rng, n = np.random.default_rng(1), 60
+    inputs = Inputs(rng.normal(size=(n, 2)), rng.normal(size=(n, 3)))
+    y, deviations = rng.normal(size=n), np.exp(7 * rng.normal(size=n))
+    landmarks, kernel = inputs.rows(slice(20)), replace(KERNEL, bump=larger, level=larger)
+    value, _ = RegressionEvidence(inputs, landmarks, y, deviations)(np.append(kernel.logs(), -14))
+    root = 1 / (deviations * np.exp(-7))
+    features = WhitenedBasis(kernel, inputs, landmarks).features * root[:, None]
+    both, target = np.vstack([features, np.eye(features.shape[1])]), np.zeros(n + features.shape[1])
+    target[:n] = y * root
+    _, squares, _, _ = np.linalg.lstsq(both, target)
+    logdet = 2 * np.sum(np.log(np.abs(np.diag(np.linalg.qr(both)[1]))))
+    assert 2 * value > (squares[0] - 14 * n + logdet) * (1 - 1e-6)
 
 
 def test_the_gradient_of_the_evidence(inputs, rng):

@@ -95,3 +95,30 @@ def test_an_atom_at_zero_has_the_mass_below_it():
     assert np.mean(drawn == 0) == pytest.approx(
         np.exp(likelihood.log_likelihood([[-1.0]], [[0.0]])[0]), abs=0.05
     )
+
+
+@pytest.mark.parametrize("form", ["location_scale", "autoregressive"])
+def test_values_that_differ_by_rounding_are_one_value(form):
+    """Counts of tenths, half of which were added up: 0.1 + 0.2 is not 0.3."""
+    counts = COUNTS["poisson"]
+    added = np.concatenate([[0.0], np.cumsum(np.full(counts.max(), 0.1))])[counts]
+    x = np.where(np.arange(1500) % 2, added, counts / 10)[:, None]
+    assert len(np.unique(x)) > len(np.unique(counts))
+    clean = pk.KernelLikelihood(form).for_scores().fit(THETA, counts[:, None] / 10, random_seed=1)
+    likelihood = pk.KernelLikelihood(form).for_scores().fit(THETA, x, random_seed=1)
+    values = np.arange(40)[:, None] / 10
+    logs = likelihood.log_likelihoods([[0.5]], values)
+    np.testing.assert_allclose(logs, clean.log_likelihoods([[0.5]], values), atol=1e-6)
+    assert likelihood.log_likelihood([[0.5]], [[0.1 + 0.2]]) == pytest.approx(logs[0, 3], abs=1e-6)
+
+
+def test_variances_of_counts_are_on_a_lattice_although_they_are_rounded():
+    """Variances of thirty counts have steps of 1/900, and rounding makes steps of 1e-18."""
+    theta = np.random.default_rng(1).normal(size=(600, 2)) * [1, 0.7] + [1, 0]
+    shape = np.exp(theta[:, 1:])
+    counts = RNG.poisson(RNG.gamma(shape, np.exp(theta[:, :1]) / shape, (600, 30)))
+    x = counts.var(axis=1)[:, None]
+    x[::7] = np.mean((counts[::7] - counts[::7].mean(axis=1, keepdims=True)) ** 2, axis=1)[:, None] + 1e-17
+    likelihood = pk.KernelLikelihood("autoregressive").for_scores().fit(theta, x, random_seed=1)
+    logs = likelihood.log_likelihoods(theta[:5], x[:50])
+    assert np.all(np.isfinite(logs))

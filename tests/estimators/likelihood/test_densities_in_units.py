@@ -90,8 +90,8 @@ def test_data_sets_that_are_evaluated_together_have_the_likelihoods_that_they_ha
 
 
 def test_data_sets_of_one_size_begin_in_groups_and_others_alone():
-    alike = [Prepared(np.zeros((2, 1, 3)), np.zeros((2, 1)))] * 23
-    assert [len(group) for group in _alike(alike)] == [10, 10, 3]
+    alike = [Prepared(np.zeros((2, 1, 3)), np.zeros((2, 1)))] * 123
+    assert [len(group) for group in _alike(alike)] == [50, 50, 23]
     uneven = [*alike[:2], Prepared(np.zeros((1, 1, 3)), np.zeros((1, 1)))]
     assert [group[0] is data for group, data in zip(_alike(uneven), uneven, strict=True)] == [True] * 3
 

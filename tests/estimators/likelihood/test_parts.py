@@ -276,7 +276,8 @@ def test_pairs_are_of_two_different_points(rng):
 def test_a_sweep_moves_each_particle_once_by_those_of_the_other_half():
     calls = []
 
-    def move(rows, half, mine, others):
+    def move(rows, half, mine, others, *, local=False):
+        assert local == (list(rows) == [1])
         calls.append((list(rows), mine, others))
         return np.ones(mine.shape, dtype=bool)
 
@@ -284,6 +285,7 @@ def test_a_sweep_moves_each_particle_once_by_those_of_the_other_half():
     given = SimpleNamespace(
         free=np.zeros((3, 7, 1)), active=np.arange(3), duplicated=np.array([False, True, False]),
         accepted=np.zeros(3), sweeps=np.zeros(3), sweeps_here=np.zeros(3), _move=move,
+        _most_copies=lambda: 1,
         _first=lambda rows: np.tile(few_first, (len(rows), 1)),
     )  # fmt: skip
     Population.sweep(given)

@@ -6,7 +6,7 @@ from scipy import stats
 from scipy.special import expit, log_expit
 
 from pymc_kbr.estimators.likelihood import tempered as module
-from pymc_kbr.estimators.likelihood.tempered import tempered
+from pymc_kbr.estimators.likelihood.tempered import log_integral, tempered
 
 
 def log_normal(points, deviation=1.0):
@@ -49,6 +49,23 @@ def test_posteriors_and_evidence_of_normal_models(q, deviation, rng):
     assert within_errors(ratios, 1)
     assert done.unique.min() == 1
     assert all(steps[-1] == 1 and np.all(np.diff(steps) > 0) for steps in done.temperatures)
+
+
+@pytest.mark.parametrize("q", [1, 4])
+def test_the_integral_of_a_prior_that_is_known_up_to_a_factor(q, rng):
+    rows = rng.logistic(size=(4000, q))
+    logs = rows[:, 0] / 2 - 0.3 * rows[:, 0] ** 2
+
+    def log_tilted(points):
+        return log_logistic(points) + points[:, 0] / 2 - 0.3 * points[:, 0] ** 2 + 2.0
+
+    tilted = np.log(np.mean(np.exp(logs))) + 2.0
+    found = [
+        log_integral(lambda points: log_logistic(points) + 3.0, rows, rng),
+        log_integral(log_tilted, rows, rng, start_log_weights=logs),
+    ]
+    # The error of a ratio of so many rows and draws: below a fiftieth where they overlap by half.
+    np.testing.assert_allclose(found, [3.0, tilted], atol=4 * 0.02)
 
 
 @pytest.mark.statistical

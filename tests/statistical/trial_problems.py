@@ -1,0 +1,119 @@
+"""Eight problems of single trials whose density is known, for checks of learned likelihoods of trials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from tests.statistical import drift_diffusion
+
+
+@dataclass(frozen=True)
+class TrialProblem:
+    """A model of one trial: its prior is uniform between two corners."""
+
+    # Shapes: lower, upper (p,); draw (n, p), rng -> (n, d); log_density (k, p), (r, d) -> (k, r).
+
+    parameters: tuple[str, ...]
+    statistics: tuple[str, ...]
+    lower: np.ndarray
+    upper: np.ndarray
+    draw: Callable[[np.ndarray, np.random.Generator], np.ndarray]
+    log_density: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def draw_prior(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Parameters (count, p)."""
+        return rng.uniform(self.lower, self.upper, (count, len(self.lower)))
+
+
+def _of_one(rate: Callable[[np.ndarray], Any], settings: dict[str, Any]) -> TrialProblem:
+    """A count whose distribution depends on one parameter from -3 to 3."""
+    return TrialProblem(
+        ("theta",),
+        ("x",),
+        np.array([-3.0]),
+        np.array([3.0]),
+        lambda theta, rng: rate(theta).rvs(random_state=rng).astype(float).reshape(-1, 1),
+        lambda theta, x: rate(theta).logpmf(x[:, 0]),
+        settings,
+    )
+
+
+def _mean(theta: np.ndarray) -> np.ndarray:
+    return np.exp(0.7 * theta[:, :1] + 0.5)
+
+
+def _of_two(
+    names: tuple[str, str], lower: tuple[float, float], upper: tuple[float, float], law: Any
+) -> TrialProblem:
+    """A continuous statistic whose distribution depends on two parameters, each (k, 1)."""
+    return TrialProblem(
+        names,
+        ("x",),
+        np.array(lower),
+        np.array(upper),
+        lambda theta, rng: law(theta[:, :1], theta[:, 1:]).rvs(random_state=rng).reshape(-1, 1),
+        lambda theta, x: law(theta[:, :1], theta[:, 1:]).logpdf(x[:, 0]),
+    )
+
+
+def g_and_k_quantile(z: np.ndarray, g: np.ndarray, k: np.ndarray) -> np.ndarray:
+    """Of a standard normal z, with location 0, scale 1 and c = 0.8."""
+    return (1 + 0.8 * np.tanh(g * z / 2)) * (1 + z**2) ** k * z
+
+
+def _g_and_k_log_density(theta: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """By bisection of the quantile function, which increases, and its derivative."""
+    g, k, values = theta[:, :1], theta[:, 1:], x[None, :, 0]
+    low, high = (np.full((len(theta), len(x)), end) for end in (-12.0, 12.0))
+    for _ in range(45):
+        middle = (low + high) / 2
+        above = g_and_k_quantile(middle, g, k) > values
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    z = (low + high) / 2
+    tanh = np.tanh(g * z / 2)
+    skewed, heavy = 1 + 0.8 * tanh, (1 + z**2) ** k
+    slope = heavy * (0.4 * g * (1 - tanh**2) * z + skewed * (1 + 2 * k * z**2 / (1 + z**2)))
+    return stats.norm.logpdf(z) - np.log(slope)
+
+
+def _drift(settings: dict[str, Any]) -> TrialProblem:
+    return TrialProblem(
+        drift_diffusion.NAMES,
+        ("rt", "choice"),
+        drift_diffusion.LOWER,
+        drift_diffusion.UPPER,
+        lambda theta, rng: drift_diffusion.simulate(rng, theta),
+        drift_diffusion.log_density,
+        settings,
+    )
+
+
+PROBLEMS = {
+    "normal": _of_two(
+        ("mu", "log_sigma"), (-3, -1), (3, 1), lambda mu, log_sigma: stats.norm(mu, np.exp(log_sigma))
+    ),
+    "gamma": _of_two(
+        ("log_shape", "log_scale"), (-0.5, -1), (2, 1), lambda a, b: stats.gamma(np.exp(a), scale=np.exp(b))
+    ),
+    "t": _of_two(
+        ("mu", "log_sigma"), (-3, -1), (3, 1), lambda mu, log_sigma: stats.t(4, mu, np.exp(log_sigma))
+    ),
+    "g_and_k": TrialProblem(
+        ("g", "k"),
+        ("x",),
+        np.array([0.0, 0.0]),
+        np.array([3.0, 0.5]),
+        lambda theta, rng: g_and_k_quantile(rng.standard_normal((len(theta), 1)), theta[:, :1], theta[:, 1:]),
+        _g_and_k_log_density,
+    ),
+    "poisson": _of_one(lambda theta: stats.poisson(_mean(theta)), {"lower": {"x": 0}}),
+    "negative_binomial": _of_one(lambda theta: stats.nbinom(3, 3 / (3 + _mean(theta))), {"lower": {"x": 0}}),
+    "drift": _drift({"shift": {"rt": "t0"}, "lower": {"rt": "t0"}}),
+    "drift_undeclared": _drift({}),
+}
