@@ -67,8 +67,8 @@ class Coarseness:
         """Whether the two differ by more than their own error explains."""
         return self.size > 1
 
-    def message(self, remedy: str = "rounds") -> str:
-        """What was found, and what to do, by a name in `REMEDIES`."""
+    def message(self, remedy: str = "rounds", ended: str = "") -> str:
+        """What was found, and what to do, by a name in `REMEDIES`; and why rounds ended, where they did."""
         worst = int(np.argmax(np.maximum(self.moved / MOVED, np.abs(self.resized) / RESIZED)))
         factor = float(np.exp(np.abs(self.resized[worst])))
         width = f"{times(factor, '.1f')} as {'wide' if self.resized[worst] >= 0 else 'narrow'}"
@@ -83,6 +83,7 @@ class Coarseness:
             "learnt from the rows nearest to it, and the means are "
             f"{moved:{'.1f' if moved < 1e6 else '.2g'}} deviations apart; "
             f"{REMEDIES[remedy].format(many=many)}"
+            f"{f'; there were no further rounds near the observation, since {ended}' if ended else ''}"
         )
 
 

@@ -10,7 +10,7 @@ from pymc_kbr.arrays.outliers import Outliers, apart_from_tail, outliers, outlie
 from pymc_kbr.arrays.weighted import column_quantiles
 from pymc_kbr.checking.misspecification import among_rows
 from pymc_kbr.checking.observation_support import ObservationSupport, support_of_observation
-from pymc_kbr.checking.remedies import remedy_of
+from pymc_kbr.checking.remedies import remedy_of, rounds_ended
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.estimators.summaries.transformed import CommonScale, Dependent, Transformed
@@ -41,6 +41,7 @@ class Signs:
     statistic_names: list[str]
     discrete: list[bool]
     remedy: str
+    rounds_ended: str = ""
 
 
 def signs_of(table: ReferenceTable, scaled: FittedTable, measured: FittedTable | None = None) -> Signs:
@@ -77,6 +78,7 @@ def signs_of(table: ReferenceTable, scaled: FittedTable, measured: FittedTable |
         table.statistic_names,
         [variable.discrete for variable in table.parameter_columns.variables for _ in range(variable.size)],
         remedy_of(table),
+        rounds_ended(table),
     )
 
 
