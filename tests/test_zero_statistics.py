@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import pymc_kbr as pk
-from pymc_kbr.checking.remedies import REMEDIES, remedy_of, rounds_ended
+from pymc_kbr.checking.coarseness import REMEDIES, remedy_of, rounds_ended
 from pymc_kbr.estimators.summaries import Dependent, Transformed, make_summary
 from pymc_kbr.estimators.summaries.transformed import Cells
 from pymc_kbr.rounds.sequence import Rounds, widening

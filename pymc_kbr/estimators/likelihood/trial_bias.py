@@ -11,9 +11,8 @@ from scipy.spatial import KDTree
 
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.threads import parallel_map, row_parts
-from pymc_kbr.arrays.triangular import inverse_lower
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation
-from pymc_kbr.estimators.likelihood.smooth_function import gaussian, with_jitter
+from pymc_kbr.estimators.likelihood.smooth_function import gaussian, inverse_lower, with_jitter
 
 MOST_ROWS = 10_000
 """Of which scores are taken: with 200 trials a shift of 0.15 deviations is then as large as its error."""
