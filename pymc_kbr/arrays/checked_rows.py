@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,7 @@ from pymc_kbr.arrays.support import Support, support_of
 class CheckedRows:
     """Simulations as finite numbers, with the prior's support and the weight of each row."""
 
-    # Shapes: parameters, statistics (n, p), (n, d); ratio (n,).
+    # Shapes: parameters, statistics (n, p), (n, d); ratio (n,); lowest (d,), of rows that will be read.
 
     parameters: np.ndarray
     statistics: np.ndarray
@@ -26,6 +26,7 @@ class CheckedRows:
     carrying: np.ndarray
     success: Any = None
     names: Any = None
+    lowest: np.ndarray | None = None
 
     @classmethod
     def of(
@@ -73,12 +74,19 @@ class CheckedRows:
         """How many rows of equal weight these are worth."""
         return float(len(self) if self.ratio is None else self.ratio.sum() ** 2 / np.sum(self.ratio**2))
 
+    def reading(self, *others: np.ndarray | None) -> CheckedRows:
+        """The same, where other rows (k, d) or (d,) of statistics are to be transformed, too."""
+        seen = [self.statistics, *(np.atleast_2d(one) for one in others if one is not None)]
+        lowest = np.min([one.min(axis=0) for one in seen], axis=0)
+        return replace(self, lowest=lowest if self.lowest is None else np.minimum(lowest, self.lowest))
+
     def some(self, rows: np.ndarray) -> CheckedRows:
         """Some of them, by numbers of rows that carry weight."""
         theta, x = self.parameters[rows], self.statistics[rows]
         theta.flags.writeable = x.flags.writeable = False  # nobody has to copy what nobody can change
         ratio = None if self.ratio is None else self.ratio[rows]
-        return CheckedRows(theta, x, self.support, ratio, np.arange(len(rows)), self.success, self.names)
+        numbers = np.arange(len(rows))
+        return CheckedRows(theta, x, self.support, ratio, numbers, self.success, self.names, self.lowest)
 
 
 def _rows_with_density(ratio: np.ndarray | None, n: int) -> np.ndarray:

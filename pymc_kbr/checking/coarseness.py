@@ -30,10 +30,12 @@ REMEDIES = {
     "forced": f"simulate in rounds near the observation (`rounds=4`, `refine` or `zoom`), {_AS_MANY}",
     "prior": "simulate more draws of the prior, {many}, or take statistics that say more of the parameters",
     "refined": "take more simulations, {many} that are drawn as these were, or more rounds",
+    "ended": "take more simulations, {many} that are drawn as these were",
     "zoomed": "simulate more between the bounds, {many}, or between narrower ones (`zoom`)",
 }
 """What helps a coarse table: rounds, by their number where "auto" found them needless; more of the prior,
-where there can be none; more of the same where the table is one of rounds, or between bounds.
+where there can be none; more of the same where the table is one of rounds, or between bounds, and without
+more rounds where these ended.
 """
 
 
@@ -41,13 +43,19 @@ def remedy_of(table: ReferenceTable) -> str:
     """Which of `REMEDIES` is open to the user of a table."""
     origin = table.origin
     if origin.from_proposal:
-        return "refined"
+        return "ended" if rounds_ended(table) else "refined"
     if origin.between_bounds:
         return "zoomed"
-    # Where no rounds were made the reason is told: they are impossible, or take more simulations.
-    if not can_be_freed(table.support.of_rows(table.parameters)) or ", since " in origin.rounds:
+    # Where no rounds were made the table says why: they are impossible, or take more simulations.
+    if not can_be_freed(table.support.of_rows(table.parameters)) or rounds_ended(table):
         return "prior"
     return "forced" if origin.rounds.startswith("none") else "rounds"
+
+
+def rounds_ended(table: ReferenceTable) -> str:
+    """Why there were no rounds, or no more, where that was not for the posterior's sake; or nothing."""
+    rounds = table.origin.rounds
+    return rounds.partition(", since ")[2] or rounds.partition(", but ")[2]
 
 
 MOVED, RESIZED = 0.7, 0.45
@@ -87,11 +95,12 @@ class Coarseness:
     def message(
         self,
         remedy: str = "rounds",
+        ended: str = "",
         *,
         # More times as many simulations are given without a number.
         most_times: int = 100,
     ) -> str:
-        """What was found, and what to do, by a name in `REMEDIES`."""
+        """What was found, and what to do, by a name in `REMEDIES`; and why rounds ended, where they did."""
         worst = int(np.argmax(np.maximum(self.moved / MOVED, np.abs(self.resized) / RESIZED)))
         factor = float(np.exp(np.abs(self.resized[worst])))
         width = f"{times(factor, '.1f')} as {'wide' if self.resized[worst] >= 0 else 'narrow'}"
@@ -106,6 +115,7 @@ class Coarseness:
             "learnt from the rows nearest to it, and the means are "
             f"{moved:{'.1f' if moved < 1e6 else '.2g'}} deviations from each other; "
             f"{REMEDIES[remedy].format(many=many)}"
+            f"{f'; there were no further rounds near the observation, since {ended}' if ended else ''}"
         )
 
 

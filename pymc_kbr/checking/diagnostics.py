@@ -54,7 +54,9 @@ def diagnose(
         *_edges(draws, seen),
         _outside(seen),
         _misspecified(seen),
-        Concern("coarse", coarse.message(seen.remedy)) if coarse is not None and coarse.coarse else None,
+        None
+        if coarse is None or not coarse.coarse
+        else Concern("coarse", coarse.message(seen.remedy, seen.rounds_ended)),
     ]
     return [concern for concern in found if concern is not None]
 

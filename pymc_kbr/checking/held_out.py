@@ -124,4 +124,5 @@ def _fitted(
     if success is not None and ratio is not None:
         success = success.at_rows()
     given = parameters, statistics, table.support
+    estimator.reading(table.statistics)
     return estimator.fit(*given, ratio=ratio, success=success, random_seed=rng)

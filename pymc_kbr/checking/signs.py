@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_kbr.arrays.outliers import Outliers, beyond_power_law, outliers, outliers_too
 from pymc_kbr.arrays.weighted import column_quantiles
-from pymc_kbr.checking.coarseness import remedy_of
+from pymc_kbr.checking.coarseness import remedy_of, rounds_ended
 from pymc_kbr.checking.misspecification import among_rows
 from pymc_kbr.checking.observation_support import ObservationSupport, support_of_observation
 from pymc_kbr.estimators.fitted_table import FittedTable
@@ -38,6 +38,7 @@ class Signs:
     statistic_names: list[str]
     discrete: list[bool]
     remedy: str
+    rounds_ended: str = ""
 
 
 def signs_of(
@@ -81,6 +82,7 @@ def signs_of(
         table.statistic_names,
         [variable.discrete for variable in table.parameter_columns.variables for _ in range(variable.size)],
         remedy_of(table),
+        rounds_ended(table),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field
@@ -247,6 +247,7 @@ class Estimator(Conditioning, BaseEstimator):
     multiplies_prior = False
     draws_as_asked = False
     _given_log_prior: LogDensity | None = None
+    read_too: np.ndarray | None = None
     selection_: Any = None
     fitted_rows_: int
 
@@ -322,11 +323,50 @@ class Estimator(Conditioning, BaseEstimator):
         self._given_log_prior, self.names_, self.selection_ = log_prior, given.names, None
         with self._threads():
             table = given.tabulated(self, rng)
+        self.read_too = None  # of this fit alone
         warn_of_rows(table)
         self.fit_table(table, rng)
         alone = all(other is None for other in (ratio, prior, log_prior, success))
         self._fitted_to = self._fingerprint(parameters) if alone and not table.streamed else None
         return self
+
+    def reading(self, statistics: np.ndarray) -> Self:
+        """The estimator that is going to be asked for other rows of the table than those of its fit.
+
+        Parameters
+        ----------
+        statistics : ndarray of shape (k, d)
+            Those rows. `fit` takes no logarithm or root that one of them has not.
+
+        Returns
+        -------
+        Estimator
+            Itself.
+        """
+        self.read_too = statistics.min(axis=0, keepdims=True)
+        return self
+
+    def refused_curves(self, names: Sequence[str] | None = None) -> list[str]:
+        """What statistics do not enter by, since other rows than those of the fit have no value of it.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            Of the statistics; those of the fit where left out.
+
+        Returns
+        -------
+        list of str
+            A sentence a statistic.
+        """
+        scaler: Any = getattr(getattr(self, "table_", None), "scaler", None)
+        refused = getattr(getattr(scaler, "curved", scaler), "refused", ())
+        names = self.names_.statistics if names is None else names
+        return [
+            f"the statistic {number if names is None else repr(names[number])} does not enter by its {kind}, "
+            "which a row of the table or the data have none of"
+            for number, kind in refused
+        ]
 
     def is_fitted_to(self, table: Table) -> bool:
         """Whether the estimator was fitted to this table as it is, with its present arguments.
@@ -678,6 +718,7 @@ class FitInput:
             draws,
             estimator.check,
             self.success,
+            estimator.read_too,
         )
 
 

@@ -125,10 +125,12 @@ def build_table(
     draws: tuple[np.ndarray, np.ndarray] | None = None,
     check: Callable[[int], None] = lambda n: None,
     success: Success | None = None,
+    others: np.ndarray | None = None,
 ) -> FittedTable:
     """Check the rows and scale them, once."""
-    # Shapes: parameters (n, p); statistics (n, d); draws (l, p) and (l,).
+    # Shapes: parameters (n, p); statistics (n, d); draws (l, p) and (l,); others (k, d).
     rows = CheckedRows.of(parameters, statistics, support, ratio, success)
+    rows = rows if others is None else rows.reading(others)
     check(len(rows))
     return scaled(rows, scale, draws)
 
@@ -140,7 +142,7 @@ def scaled(
 ) -> FittedTable:
     """Rows that were checked, in the scale that an estimator asks for: see `build_table`."""
     theta, x, kept = rows.parameters, rows.statistics, rows.carrying
-    scaler = make_summary(scale, x, theta)
+    scaler = make_summary(scale, x, theta, rows.lowest)
     coordinate = coordinates(scaler, x)
     # What may be written to later is copied; tables' own arrays are not.
     raw = x.copy() if x.flags.writeable else x

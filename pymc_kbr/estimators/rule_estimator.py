@@ -178,6 +178,15 @@ class RuleEstimator(Estimator):
             weights = weights - weights.sum(axis=1, keepdims=True) * self._centre + self._base
         return RowWeights(weights)
 
+    def means(self, x: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Of values (n, t) of the fitted rows at scaled statistics (k, q): what the rows' weights give."""
+        with self._threads():
+            found = self._operator.means(x, np.column_stack([values, np.ones(len(values))]))
+        means, total = found[:, :-1], found[:, -1:]
+        if self._centre is not None:
+            means = means - total * (self._centre @ values) + self._base @ values
+        return means
+
 
 # --- estimators with a prior given by draws ---
 

@@ -40,6 +40,10 @@ class Operator(ABC):
     def weights(self, x: np.ndarray) -> np.ndarray:
         """The operator applied to the kernel's values at new points x (k, d): shape (k, n)."""
 
+    def means(self, x: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Those weights applied to values b (n, t): shape (k, t)."""
+        return self.weights(x) @ b
+
 
 class SquaredOperator(Operator):
     """L G ((L G)^2 + delta I)^-1 L, which is also known before the last L."""

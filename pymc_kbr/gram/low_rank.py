@@ -109,6 +109,12 @@ class WoodburyOperator(Operator):
         weights = self.scaled @ cho_solve(self.factor, self.gram.feature_map(x).T)
         return (weights if self.scale is None else scaled_rows(self.scale, weights)).T
 
+    def means(self, x: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """See `Operator`: by r numbers a column, where weights are n a point."""
+        right = b if self.scale is None else scaled_rows(self.scale, b)
+        found: np.ndarray = self.gram.feature_map(x) @ cho_solve(self.factor, self.scaled.T @ right)
+        return found
+
 
 @dataclass
 class SpectralOperator(SquaredOperator):

@@ -148,7 +148,7 @@ def _told(made: Rounds, draws: int, why: str) -> str:
     ended = f"; ended early, since {made.ended}" if made.ended else ""
     return (
         f"{len(made.tables)} round(s) of {sizes} simulations, {elsewhere} of them at draws of the posterior"
-        f"{found}{ended}"
+        f"{found}{ended}{''.join(f'; {words}' for words in made.refused)}"
     )
 
 

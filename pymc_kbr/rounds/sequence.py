@@ -71,6 +71,7 @@ class Rounds:
     needs_refinement: Callable[[ReferenceTable], Estimator | None] | None = None
     settle: Callable[[ReferenceTable], Estimator] | None = None
     ended: str = ""
+    refused: dict[str, None] = field(default_factory=dict)
 
     def run(self) -> ReferenceTable:
         """Make the rounds, those that a store does not hold, and the table of them all."""
@@ -224,7 +225,10 @@ class Rounds:
         estimator: Estimator = clone(self.estimator)
         if self.needs_refinement is not None:  # the posterior itself is that of another fit
             estimator = estimator.for_scores()
-        return estimator.fit(table.parameters[rows], table.statistics[rows], table.support, **given)
+        estimator.reading(np.vstack([table.statistics, table.observed[None]]))  # type: ignore[index]
+        estimator.fit(table.parameters[rows], table.statistics[rows], table.support, **given)
+        self.refused |= dict.fromkeys(estimator.refused_curves(table.statistic_names))
+        return estimator
 
     def _pooled(self, stopped: bool = False) -> ReferenceTable:
         """All rows near what the last round was drawn from, and how far they are from draws of the prior."""
@@ -256,6 +260,7 @@ class Rounds:
         further = f"; {left_out} rows left out, outside of the last bounds"
         if stopped:
             further += "; ended early, since the posterior did not change any more"
+        further += "".join(f"; {words}" for words in self.refused)
         ratios = {"prior_ratio": ratio[:rows], "failed_ratio": ratio[rows:] if len(failed) else None}
         table = joined(self.tables, region, word="refined", further=further, **ratios)
         origin = dataclasses.replace(

@@ -175,6 +175,8 @@ def account(fitted: Estimator, stored: StoredTable | None) -> tuple[dict[str, An
         # Of a store the table in the result has some rows only.
         notes["simulations"] = len(stored) + len(stored.failures)
         notes["fitted_rows"] = len(stored) if selection is None else fitted.fitted_rows_
+    if refused := fitted.refused_curves():
+        notes["refused_curves"] = "; ".join(refused)
     if selection is None:
         return notes, None, 0
     notes |= {"chosen": selection.reason(), "selection": selection.table()}

@@ -17,7 +17,7 @@ from pymc_kbr.estimators import Adjusted, Estimator
 from pymc_kbr.estimators.estimator import LogDensity
 from pymc_kbr.estimators.fitted_table import scaled
 from pymc_kbr.estimators.likelihood.normal_mixture import UNSETTLED
-from pymc_kbr.estimators.summaries import SUMMARIES, Summary
+from pymc_kbr.estimators.summaries import Summary, make_summary
 from pymc_kbr.posterior.scores import covered, energy_score
 from pymc_kbr.selection.selection import Candidate, difference, mean_score, none_fitted
 from pymc_kbr.simulation.progress import Bars
@@ -211,7 +211,7 @@ class Fitting:
 
     def _summary(self, name: str) -> Any:
         try:
-            return SUMMARIES[name].fit(self._rows.statistics, self._rows.parameters)
+            return make_summary(name, self._rows.statistics, self._rows.parameters, self._rows.lowest)
         except REFUSALS as error:  # a refusal of the candidates that name it
             return error
 

@@ -137,7 +137,7 @@ def choose(
     if n < LEAST_FOR_CHOICE:
         return _not_chosen(rows, rng)
     count = number_held_out(n)
-    given, whole = check_candidates(candidates, n - count), scaled(rows)
+    given, whole, rows = check_candidates(candidates, n - count), scaled(rows), rows.reading(near)
     tried, fallbacks = _defaults(rows, n - count, near) if given is None else (given, [])
     # Not the very nearest alone: these would be held out of the rows that the candidates need most.
     numbers = whole.some_rows(count, rng, near, min(max(2 * count, int(nearest * n)), n))

@@ -70,7 +70,9 @@ def check_scale(scale: Any, name: str = "scale") -> None:
         )
 
 
-def make_summary(scale: Any, statistics: np.ndarray, parameters: np.ndarray) -> Summary:
+def make_summary(
+    scale: Any, statistics: np.ndarray, parameters: np.ndarray, lowest: np.ndarray | None = None
+) -> Summary:
     """The summary that an estimator's argument `scale` asks for, fitted to a table.
 
     Parameters
@@ -80,6 +82,8 @@ def make_summary(scale: Any, statistics: np.ndarray, parameters: np.ndarray) -> 
         fits one, or a summary that was fitted before.
     statistics : ndarray of shape (n, d)
     parameters : ndarray of shape (n, p)
+    lowest : ndarray of shape (d,), optional
+        Of the statistics in other rows: logarithms and roots are taken of those that have some there, too.
 
     Raises
     ------
@@ -89,7 +93,9 @@ def make_summary(scale: Any, statistics: np.ndarray, parameters: np.ndarray) -> 
     if isinstance(scale, bool | np.bool_):
         return Scaler.fit(statistics, bool(scale))
     if isinstance(scale, str):
-        return SUMMARIES[scale].fit(statistics, parameters)
+        kind = SUMMARIES[scale]
+        reach = {"lowest": lowest} if kind in (Transformed, Dependent) else {}
+        return kind.fit(statistics, parameters, **reach)
     if not is_fitted(scale):
         return scale.fit(statistics, parameters)
     if scale.size != statistics.shape[1]:

@@ -39,6 +39,9 @@ class Transformed:
     curves : tuple of Curve, length q
     scaler : Scaler
         Of the curves' values.
+    refused : tuple of pair of int and str
+        Statistics, by their numbers, that the rows of the fit would have had enter by a curve of this kind,
+        which others of the table have no value of: they enter by another one.
     """
 
     kept: np.ndarray
@@ -46,6 +49,7 @@ class Transformed:
     cells: tuple[Cells | None, ...]
     curves: tuple[Curve, ...]
     scaler: Scaler
+    refused: tuple[tuple[int, str], ...] = ()
 
     @classmethod
     def fit(
@@ -54,6 +58,7 @@ class Transformed:
         parameters: np.ndarray,
         ranges: Mapping[int, str] | None = None,
         edges: Mapping[int, tuple[float, float]] | None = None,
+        lowest: np.ndarray | None = None,
     ) -> Transformed:
         """Choose a curve for each statistic of a table.
 
@@ -65,6 +70,8 @@ class Transformed:
             Of continuous statistics, by their numbers, whose curves are then onto the whole line.
         edges : dict of int to pair of float, optional
             Lowest and highest value of discrete statistics, by their numbers.
+        lowest : ndarray of shape (d,), optional
+            Of the statistics in other rows that will be transformed, too: curves have values there.
         """
         kept = Scaler.fit(statistics).kept
         x, numbers, known = statistics[:, kept], np.flatnonzero(kept).tolist(), ranges or {}
@@ -72,13 +79,17 @@ class Transformed:
             None if number in known else Cells.of(column) for number, column in zip(numbers, x.T, strict=True)
         )
         spread = spread_over(x, cells, np.random.default_rng(CELL_SEED).random(x.shape))
-        curves = tuple(choose_curves(spread, parameters, cells, [known.get(number) for number in numbers]))
+        reach = x.min(axis=0) if lowest is None else np.minimum(x.min(axis=0), lowest[kept])
+        ranges_of = [known.get(number) for number in numbers]
+        pairs = _chosen_curves(spread, parameters, cells, ranges_of, reach)
+        curves, kinds = (tuple(each) for each in zip(*pairs, strict=True))
         values = np.column_stack([c.forward(column) for c, column in zip(curves, spread.T, strict=True)])
         bounded = tuple(
             None if cell is None else cell.bounded(column, curve, (edges or {}).get(number))
             for number, column, curve, cell in zip(numbers, x.T, curves, cells, strict=True)
         )
-        return cls(kept, statistics[0].astype(float), bounded, curves, Scaler.fit(values))
+        refused = tuple((n, kind) for n, kind in zip(numbers, kinds, strict=True) if kind)
+        return cls(kept, statistics[0].astype(float), bounded, curves, Scaler.fit(values), refused)
 
     @property
     def size(self) -> int:
@@ -99,6 +110,7 @@ class Transformed:
             tuple(self.cells[i] for i in places),
             tuple(self.curves[i] for i in places),
             self.scaler.of_columns(places),
+            tuple((int(np.flatnonzero(columns == n)[0]), kind) for n, kind in self.refused if n in columns),
         )
 
     def transform(self, statistics: np.ndarray) -> np.ndarray:
@@ -369,6 +381,18 @@ def choose_curves(
     parameters: np.ndarray,
     cells: Sequence[Cells | None],
     ranges: Sequence[str | None] | None = None,
+    lowest: np.ndarray | None = None,
+) -> list[Curve]:
+    """The curve of each statistic, by the likelihood of mean and spread regressed on the parameters."""
+    return [curve for curve, _ in _chosen_curves(statistics, parameters, cells, ranges, lowest)]
+
+
+def _chosen_curves(
+    statistics: np.ndarray,
+    parameters: np.ndarray,
+    cells: Sequence[Cells | None],
+    ranges: Sequence[str | None] | None,
+    lowest: np.ndarray | None,
     *,
     # Values with which curves are chosen,
     values_for_curves: int = 40000,
@@ -380,9 +404,9 @@ def choose_curves(
     curve_landmarks: int = 80,
     # Gain of mean log density for which a statistic is transformed.
     least_gain: float = 0.03,
-) -> list[Curve]:
-    """The curve of each statistic, by the likelihood of mean and spread regressed on the parameters."""
-    # Shapes: statistics (n, d); parameters (n, p).
+) -> list[tuple[Curve, str]]:
+    """The curve of each statistic, and the kind of the one that lacks values down to the `lowest`, or ""."""
+    # Shapes: statistics (n, d); parameters (n, p); lowest (d,).
     d = statistics.shape[1]
     rows = spread_out(len(statistics), int(np.clip(values_for_curves / d, least_for_curves, rows_for_curves)))
     # Normal scores: which curve suits a statistic must not hang on how the parameters are written.
@@ -397,16 +421,44 @@ def choose_curves(
         kind = known[number]
         candidates = _candidates(column, cell) if kind is None else _onto(column, kind)
         found = [(_density(curve, column[rows], features, basis.penalties), curve) for curve in candidates]
-        best, curve = max(found[1:], key=lambda pair: pair[0], default=found[0])
-        # The few rows that make up a deviation need not be among those looked at here; on a straight line
-        # all others would be one point.
-        bent = best > found[0][0] + least_gain or (number in wide and np.isfinite(best))
-        chosen.append(curve if bent else found[0][1])
+
+        def best_of(found: list[tuple[float, Curve]], number: int = number) -> Curve:
+            best, curve = max(found[1:], key=lambda pair: pair[0], default=found[0])
+            # The few rows that make up a deviation need not be among those looked at here; on a straight line
+            # all others would be one point.
+            bent = best > found[0][0] + least_gain or (number in wide and np.isfinite(best))
+            return curve if bent else found[0][1]
+
+        curve, kind_refused = best_of(found), ""
+        if kind is None and lowest is not None and not _reaches(curve, cell, lowest[number]):
+            kind_refused = curve.kind
+            allowed = _candidates(column, cell, lowest[number])
+            curve = best_of(
+                [(_density(one, column[rows], features, basis.penalties), one) for one in allowed]
+            )
+            kind_refused = "" if curve.kind == kind_refused else kind_refused  # from another origin
+        chosen.append((curve, kind_refused))
     return chosen
 
 
-def _candidates(column: np.ndarray, cell: Cells | None) -> list[Curve]:
-    """Curves that are defined on all values of a column, the straight one first."""
+def _reaches(
+    curve: Curve,
+    cell: Cells | None,
+    lowest: float,
+    *,
+    # As of levels: at the end itself rounding may leave the domain of a curve.
+    within_cell: float = 1e-9,
+) -> bool:
+    """Whether a curve, and its slope, have values down to the lowest one, of a discrete statistic's cell."""
+    end = lowest
+    if cell is not None:
+        lower, upper = (float(each[0]) for each in cell.ends(np.array([lowest])))
+        end = lower + within_cell * (upper - lower)
+    return bool(np.isfinite(curve.forward(end)) and np.isfinite(curve.log_slope(end)))
+
+
+def _candidates(column: np.ndarray, cell: Cells | None, lowest: float = np.inf) -> list[Curve]:
+    """Curves that are defined on all values of a column and down to the lowest, the straight one first."""
     scale = float(units_of(column[:, None])[0])
     unit = float(unit_deviations(column[:, None])[0])
     curves = [Curve("linear", float(np.mean(column / scale)) * scale, unit)]
@@ -414,7 +466,7 @@ def _candidates(column: np.ndarray, cell: Cells | None) -> list[Curve]:
     lower, middle, upper = np.quantile(column, [0.16, 0.5, 0.84])
     if upper > lower:
         curves.append(Curve("asinh", float(middle), float(upper - lower) / 2))
-    lowest = float(column.min())
+    lowest = min(lowest, float(column.min()))
     if cell is not None:
         # A little below the first cell, in whose corner the logarithm else has no end.
         width = cell.spacing or float(np.median(cell.upper - cell.lower))
@@ -511,7 +563,7 @@ class Dependent:
     curved: Transformed
 
     @classmethod
-    def fit(cls, statistics: np.ndarray, parameters: np.ndarray) -> Self:
+    def fit(cls, statistics: np.ndarray, parameters: np.ndarray, lowest: np.ndarray | None = None) -> Self:
         """Test each statistic of a table's rows (n, d), with parameters (n, p): see `depend_on`.
 
         Raises
@@ -527,7 +579,7 @@ class Dependent:
                 f"none of the {len(kept)} statistics is found to depend on a parameter: by this table they "
                 "say nothing of them; simulate more rows, or take scale=True, which leaves none out"
             )
-        return cls(kept, _curves(fitted, statistics, parameters))
+        return cls(kept, _curves(fitted, statistics, parameters, lowest))
 
     def of_rows(self, statistics: np.ndarray, parameters: np.ndarray) -> Dependent:
         """The same statistics, by curves that are chosen on other rows (n, d), with parameters (n, p)."""
@@ -557,11 +609,16 @@ class Dependent:
         return self.curved.transform(statistics)
 
 
-def _curves(fitted: np.ndarray, statistics: np.ndarray, parameters: np.ndarray) -> Transformed:
+def _curves(
+    fitted: np.ndarray, statistics: np.ndarray, parameters: np.ndarray, lowest: np.ndarray | None = None
+) -> Transformed:
     """Of the statistics that are not left out, by their places among all."""
-    found, kept = Transformed.fit(statistics[:, fitted], parameters), fitted.copy()
+    reach = None if lowest is None else lowest[fitted]
+    found, kept = Transformed.fit(statistics[:, fitted], parameters, lowest=reach), fitted.copy()
     kept[fitted] = found.kept
-    return replace(found, kept=kept, constants=statistics[0].astype(float))
+    numbers = np.flatnonzero(fitted)
+    refused = tuple((int(numbers[number]), kind) for number, kind in found.refused)
+    return replace(found, kept=kept, constants=statistics[0].astype(float), refused=refused)
 
 
 # --- discrete statistics ---
@@ -660,6 +717,7 @@ class Grid:
             near = EVEN * cells.spacing
             low, high = values <= cells.first + near, values >= cells.last - near
         else:
+            values = _as_listed(values, cells.values, cells.rounding)
             place = np.minimum(np.searchsorted(cells.values, values), len(cells.values) - 1)
             low, high = (each[place] & (cells.values[place] == values) for each in cells.open_ends)
         apart = upper > lower
@@ -699,21 +757,29 @@ class Grid:
         return lower, upper
 
 
-def unrounded(column: np.ndarray) -> np.ndarray:
-    """A column (n,) in which values that differ by rounding alone are one, the lowest of them."""
-    values, places = np.unique(column, return_inverse=True)
-    gaps = np.diff(values)
-    if len(gaps) < 2 or not np.any(small := gaps <= EVEN * np.median(gaps)):
-        return column
-    starts = np.concatenate([[True], ~small])
-    found: np.ndarray = values[starts][np.cumsum(starts) - 1][places.reshape(column.shape)]
-    return found
-
-
 def rare(counts: np.ndarray) -> np.ndarray:
     """Which values of a lattice, in so many rows (v,), are so few that others beside them may be missed."""
     found: np.ndarray = counts**2 < 2 * ROWS_MISSED_BY_CHANCE * counts.sum()
     return found
+
+
+ROUNDING = 1000 * np.finfo(float).eps
+"""Of the median value, up to which two values are one: sums of a thousand terms are as near in any order."""
+
+
+def _distinct(column: np.ndarray, rounding: float) -> tuple[np.ndarray, np.ndarray]:
+    """The values (v,) of a column (n,) and their counts; of those that differ by rounding, the highest."""
+    values, counts = np.unique(column, return_counts=True)
+    last = np.append(np.diff(values) > rounding, True)
+    return values[last], np.diff(np.cumsum(counts)[last], prepend=0)
+
+
+def _as_listed(column: np.ndarray, values: np.ndarray, rounding: float) -> np.ndarray:
+    """A column (n,) with the listed values (v,) in place of those that differ from them by rounding."""
+    if not len(values) or not rounding:
+        return column
+    near = values[np.searchsorted((values[1:] + values[:-1]) / 2, column)]
+    return np.where(np.abs(near - column) <= rounding, near, column)
 
 
 @dataclass(frozen=True, eq=False)
@@ -730,6 +796,7 @@ class Cells:
     first: float = -np.inf
     """The lowest value there is, whose stretch has no end below; of a lattice, else that of the values."""
     last: float = np.inf
+    rounding: float = 0.0
 
     @classmethod
     def of(
@@ -740,24 +807,25 @@ class Cells:
         tied_share: float = 0.05,
     ) -> Cells | None:
         """Of a table's column (n,), or None where it is continuous."""
-        column = unrounded(column)
-        values, counts = np.unique(column, return_counts=True)
+        rounding = ROUNDING * float(np.median(np.abs(column)))
+        values, counts = _distinct(column, rounding)
         if len(values) < 2 or counts[counts > 1].sum() < tied_share * len(column):
             return None
         gaps = np.diff(values)
         steps = gaps / gaps.min()
-        if np.all(np.abs(steps - np.round(steps)) < EVEN * np.maximum(steps, 1)):
-            # One gap is off by rounding, which so many steps would add up.
-            spacing = float(np.ptp(values) / np.round(steps).sum())
+        # A relative error of a long step may be as long as a step, which would make any number even.
+        if np.all(np.abs(steps - np.round(steps)) < np.minimum(EVEN * np.maximum(steps, 1), 0.1)):
+            # Of all steps together: rounding of the shortest one would add up over many.
+            spacing = float((values[-1] - values[0]) / np.round(steps).sum())
             none = np.empty(0)
-            return cls(spacing, float(values[0]) - spacing / 2, none, none, none)
+            return cls(spacing, float(values[0]) - spacing / 2, none, none, none, rounding=rounding)
         # So many different values are those of a continuous statistic, but for atoms at its ends.
         if len(values) > len(column) / 4:
-            return cls._edges(column, values, counts)
+            return cls._edges(column, values, counts, rounding)
         middle = (values[1:] + values[:-1]) / 2
         lower = np.concatenate([[values[0] - gaps[0] / 2], middle])
         upper = np.concatenate([middle, [values[-1] + gaps[-1] / 2]])
-        return cls(0.0, 0.0, values, lower, upper)
+        return cls(0.0, 0.0, values, lower, upper, rounding=rounding)
 
     @classmethod
     def _edges(
@@ -765,6 +833,7 @@ class Cells:
         column: np.ndarray,
         values: np.ndarray,
         counts: np.ndarray,
+        rounding: float,
         *,
         # Share of rows at the lowest or highest value from which that value is an atom.
         rows_at_an_edge: float = 0.01,
@@ -773,19 +842,20 @@ class Cells:
         ends = [i for i in (0, -1) if counts[i] >= max(2, rows_at_an_edge * len(column))]
         if not ends:
             return None
-        rest = column[~np.isin(column, values[ends])]
+        rest = column[~np.isin(_as_listed(column, values[sorted(ends)], rounding), values[ends])]
         # Outwards, so that no value of the rest lies within.
         width = float(np.subtract(*np.quantile(rest, [0.75, 0.25])))
         width = width if width > 0 else float(np.ptp(column))
         atoms = values[ends]
         lower = [values[i] - (width if i == 0 else 0.0) for i in ends]
         upper = [values[i] + (width if i == -1 else 0.0) for i in ends]
-        return cls(0.0, 0.0, atoms, np.array(lower), np.array(upper))
+        return cls(0.0, 0.0, atoms, np.array(lower), np.array(upper), rounding=rounding)
 
     def ends(self, column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Ends, each (n,), of the stretches of values (n,); the value itself where it has none."""
         if self.spacing:
             return column - self.spacing / 2, column + self.spacing / 2
+        column = _as_listed(column, self.values, self.rounding)
         place = np.minimum(np.searchsorted(self.values, column), len(self.values) - 1)
         known = self.values[place] == column
         return np.where(known, self.lower[place], column), np.where(known, self.upper[place], column)
@@ -825,7 +895,7 @@ class Cells:
         """Which values (n,) there are; of what is no lattice it is not known which values there may be."""
         if not self.spacing:
             return np.ones(len(column), dtype=bool)
-        found: np.ndarray = np.abs(column - self.nearest(column)) <= EVEN * self.spacing
+        found: np.ndarray = np.abs(column - self.nearest(column)) <= EVEN * self.spacing + self.rounding
         return found
 
     def bounded(self, column: np.ndarray, curve: Curve, edges: tuple[float, float] | None) -> Cells:

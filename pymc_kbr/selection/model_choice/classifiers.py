@@ -45,12 +45,19 @@ class Classifier(Protocol):
     def probabilities(self, statistics: np.ndarray) -> np.ndarray:
         """Of each model, at statistics (k, d): shape (k, models), rows of sum one."""
 
+    def again(self) -> Classifier:
+        """One that is not fitted, with the settings that this one chose."""
+
 
 class NearestRows:
     """Rejection: each model's share of the nearest rows, half a row added to each."""
 
     def __init__(self, accepted: float = 0.01) -> None:
         self.accepted = accepted
+
+    def again(self) -> NearestRows:
+        """See `Classifier`."""
+        return NearestRows(self.accepted)
 
     def fit(self, rows: Rows, rng: np.random.Generator) -> NearestRows:
         """See `Classifier`."""
@@ -74,6 +81,10 @@ class LocalLogistic:
 
     def __init__(self, accepted: float = 0.1) -> None:
         self.accepted = accepted
+
+    def again(self) -> LocalLogistic:
+        """See `Classifier`."""
+        return LocalLogistic(self.accepted)
 
     def fit(self, rows: Rows, rng: np.random.Generator) -> LocalLogistic:
         """See `Classifier`."""
@@ -105,11 +116,18 @@ class LocalLogistic:
 
     def _regressed(self, away: np.ndarray, model: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Probabilities of the models that near rows are of."""
+        # Uncorrelated, in which the regression converges in a few steps.
+        centre = np.average(away, axis=0, weights=weights)
+        around = away - centre
+        values, axes = np.linalg.eigh(around.T @ (weights[:, None] * around) / weights.sum())
+        varying = values > len(values) * np.finfo(float).eps * values[-1]
+        if not np.any(varying):
+            return np.bincount(model, weights)[np.unique(model)] / weights.sum()
+        axes = axes[:, varying] / np.sqrt(values[varying])
         # A ridge of next to nothing: rows that a plane parts have no finite slopes.
         regression = LogisticRegression(C=1e4, max_iter=REGRESSION_STEPS)
-        # About the observation, where its own probabilities are those of the intercepts.
-        _fit(regression, away, model, weights)
-        found: np.ndarray = regression.predict_proba(np.zeros((1, away.shape[1])))[0]
+        _fit(regression, around @ axes, model, weights)
+        found: np.ndarray = regression.predict_proba(-centre[None] @ axes)[0]
         return found
 
 
@@ -145,6 +163,10 @@ class Logistic:
         self.features = features
         self.strength = strength
         self.bandwidth = bandwidth
+
+    def again(self) -> Logistic:
+        """See `Classifier`."""
+        return Logistic(self.features, self._regression.C, self.bandwidth)
 
     def fit(self, rows: Rows, rng: np.random.Generator) -> Logistic:
         """See `Classifier`."""

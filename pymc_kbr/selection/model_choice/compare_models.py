@@ -22,12 +22,16 @@ from pymc_kbr.selection.model_choice.rows import (
     check_prior,
     check_tables,
     columns_by_model,
+    screened,
     tables_of_frame,
 )
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 if TYPE_CHECKING:
     import pandas as pd
+
+MOST_ROWS = 25_000
+"""Rows that are learnt from: on these all methods take ten seconds together, with two or three statistics."""
 
 FAILED_MORE = 0.01
 """Difference of shares of failed simulations from which a warning says so."""
@@ -132,20 +136,22 @@ def compare_models(
     shares = check_prior(prior, names)
     methods = check_methods(method)
     held, x, single = _without_gaps(held, *_observations(held, observed))
-    held, x = columns_by_model(held, x)
     failed = _failed(held)
     rng = generator_of(random_seed)
+    held, near = screened(held, x, MOST_ROWS) if not _of_sets(held) else (held, None)
+    held, x = columns_by_model(held, x)
     # Learnt at even odds, the prior multiplied afterwards: a rare model has as many rows to be learnt from.
     equal = np.full(len(names), 1 / len(names))
-    rows = Rows.joined(held, equal, x)  # with the observations, which must have a place under the curves
+    rows = Rows.joined(held, equal, x, near)
     _warn_of_far(rows, x)
     scores = choose_method(methods, rows, rng)
     chosen = scores[0].method
-    validated = cross_validate(METHODS[chosen], chosen, rows, x, rng)
+    fitted = METHODS[chosen]().fit(rows, rng)
+    validated = cross_validate(fitted, chosen, rows, x, rng)
     choice = ModelChoice(
         names=tuple(names),
         prior=equal,
-        at_observed=METHODS[chosen]().fit(rows, rng).probabilities(x),
+        at_observed=fitted.probabilities(x),
         errors_at_observed=validated.errors(),
         single=single,
         method=chosen,
@@ -156,6 +162,11 @@ def compare_models(
         failed=failed,
     )
     return choice if prior is None else choice.with_prior(dict(zip(names, shares, strict=True)))
+
+
+def _of_sets(tables: dict[str, Any]) -> bool:
+    """Whether some statistics are data sets, whose distances nobody knows before they are columns."""
+    return any(table.set_names for table in tables.values())
 
 
 def _observations(tables: dict[str, ReferenceTable], observed: Any) -> tuple[np.ndarray, bool]:

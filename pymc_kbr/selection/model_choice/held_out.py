@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -117,16 +116,17 @@ class CrossValidated:
 
 
 def cross_validate(
-    make: Callable[[], Classifier], name: str, rows: Rows, observed: np.ndarray, rng: np.random.Generator
+    fitted: Classifier, name: str, rows: Rows, observed: np.ndarray, rng: np.random.Generator
 ) -> CrossValidated:
-    """Fit a method to all rows but a part, for each part."""
+    """Fit a method, with the settings that it chose on all rows, to all but a part, for each part."""
     order = rng.permutation(len(rows))
     # A classifier that conditions anew on each row is asked for some of them.
     most = max(1, SLOW.get(name, len(rows)) // FOLDS)
     probabilities, numbers, at_observed = [], [], []
     importance = np.zeros(rows.statistics.shape[1])
     for number, (part, seed) in enumerate(zip(np.array_split(order, FOLDS), rng.spawn(FOLDS), strict=True)):
-        classifier = make().fit(rows.part(np.setdiff1d(order, part)), seed)
+        classifier = fitted.again().fit(rows.part(np.setdiff1d(order, part)), seed)
+        part = part[rows.scored[part] > 0]
         probabilities.append(classifier.probabilities(rows.statistics[part[:most]]))
         numbers.append(part[:most])
         at_observed.append(classifier.probabilities(observed))
@@ -136,7 +136,7 @@ def cross_validate(
     used = np.concatenate(numbers)
     kept = rows.part(used)
     held_out = HeldOutProbabilities(
-        np.concatenate(probabilities), rows.model[used], kept.weights / kept.weights.sum()
+        np.concatenate(probabilities), rows.model[used], kept.scored / kept.scored.sum()
     )
     return CrossValidated(held_out, np.array(at_observed), importance)
 
@@ -153,7 +153,7 @@ def _importance(
 ) -> np.ndarray:
     """By how much the log score of the first rows of a part falls with each statistic exchanged."""
     held = part[:asked]
-    statistics, model, weights = rows.statistics[held], rows.model[held], rows.weights[held]
+    statistics, model, weights = rows.statistics[held], rows.model[held], rows.scored[held]
     before = np.average(log_scores(classifier.probabilities(statistics), model), weights=weights)
     found = np.empty(statistics.shape[1])
     for column in range(len(found)):

@@ -14,6 +14,7 @@ from pymc_kbr.arrays.support import Block, Support
 from pymc_kbr.estimators import ConditionalMean, KernelLikelihood
 from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation
+from pymc_kbr.kernels.kernel import Kernel
 from pymc_kbr.selection.model_choice.classifiers import (
     LEAST,
     Classifier,
@@ -33,6 +34,10 @@ class Forest:
 
     def __init__(self, trees: int = 500) -> None:
         self.trees = trees
+
+    def again(self) -> Forest:
+        """See `Classifier`."""
+        return Forest(self.trees)
 
     def fit(self, rows: Rows, rng: np.random.Generator) -> Forest:
         """See `Classifier`."""
@@ -62,12 +67,16 @@ EVIDENCE_PARTICLES = 500
 class Evidence:
     """`KernelLikelihood` on each model's table: probabilities in proportion to prior times evidence."""
 
+    def again(self) -> Evidence:
+        """See `Classifier`."""
+        return Evidence()
+
     def fit(self, rows: Rows, rng: np.random.Generator) -> Evidence:
         """See `Classifier`."""
         self._fitted = []
         for number, table in enumerate(rows.tables):
             # A model's own prior ratio: the rows' weights hold the shares of models, too.
-            mine = rows.own[rows.model == number]
+            mine = rows.own[(rows.model == number) & (rows.own >= 0)]
             weighting = weighting_of(table)
             ratio = None if weighting.ratio is None else weighting.ratio[mine]
             given = table.parameters[mine], table.statistics[mine], table.support
@@ -78,7 +87,7 @@ class Evidence:
             self._fitted.append(fitted)
         # Evidences are of models by themselves: the prior's shares come in by hand. The probability that
         # simulations succeed is in both.
-        shares = np.bincount(rows.model, rows.weights, minlength=rows.models)
+        shares = np.bincount(rows.model, rows.scored, minlength=rows.models)
         self._log_shares = np.log(shares / shares.sum()) - np.log([success_share(t) for t in rows.tables])
         return self
 
@@ -118,11 +127,21 @@ SMALLEST_PROBABILITY = 1e-3
 class EmbeddedIndex:
     """Kernel ridge regression of each model's indicator on the statistics."""
 
+    def __init__(self, kernel: str | Kernel = "gaussian", regularisation: float | None = None) -> None:
+        self.kernel = kernel
+        self.regularisation = regularisation
+
+    def again(self) -> EmbeddedIndex:
+        """See `Classifier`."""
+        return EmbeddedIndex(self._mean.kernel_, self._mean.regularisation_)
+
     def fit(self, rows: Rows, rng: np.random.Generator) -> EmbeddedIndex:
         """See `Classifier`."""
         self._told = np.eye(rows.models)[rows.model]
         self._curves = rows.curves
-        self._mean = ConditionalMean(solver="nystroem")
+        self._mean = ConditionalMean(
+            kernel=self.kernel, regularisation=self.regularisation, solver="nystroem"
+        )
         x = self._curves.transform(rows.statistics)
         others = rows.models - 1
         # Discrete, or rows of data that are counts would be warned of as copies.
@@ -132,7 +151,8 @@ class EmbeddedIndex:
 
     def probabilities(self, statistics: np.ndarray) -> np.ndarray:
         """See `Classifier`."""
-        found = self._mean.weights(self._curves.transform(statistics)) @ self._told
+        x = self._mean.table_.scaler.transform(self._curves.transform(statistics))
+        found = self._mean.means(x, self._told)
         self.raised_ = float(np.mean(found < SMALLEST_PROBABILITY))
         raised = np.maximum(found, SMALLEST_PROBABILITY)  # signed weights may leave a model less than nothing
         return raised / raised.sum(axis=1, keepdims=True)
@@ -157,6 +177,9 @@ AUTO_METHODS = tuple(name for name in METHODS if name not in ("evidence", "fores
 
 SLOW = {"local_logistic": 500, "evidence": 60}
 """Methods that take long for each observation, and the held-out rows on which they are scored."""
+
+FAR_BEHIND = 2.0
+"""Standard errors by which a slow method is behind after a fifth of its rows to be asked for no more."""
 
 COMPARED_SHARE, MOST_COMPARED = 0.2, 4000
 """Share of the rows that methods are compared on, and most of them."""
@@ -190,7 +213,8 @@ def check_methods(method: str | Sequence[str]) -> list[str]:
 def held_out_rows(rows: Rows, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Numbers of the rows to learn from, and of those to score on, the latter in random order."""
     order = rng.permutation(len(rows))
-    count = min(MOST_COMPARED, round(COMPARED_SHARE * len(rows)))
+    order = np.concatenate([order[rows.scored[order] > 0], order[rows.scored[order] <= 0]])
+    count = min(MOST_COMPARED, round(COMPARED_SHARE * np.sum(rows.scored > 0)))
     # Slow methods are scored on the first ones, which must be some at random.
     return np.sort(order[count:]), order[:count]
 
@@ -206,14 +230,30 @@ def choose_method(names: list[str], rows: Rows, rng: np.random.Generator) -> lis
     """Scores of methods, the best first."""
     learnt, held = held_out_rows(rows, rng)
     training, scored = rows.part(learnt), rows.part(held)
-    scores, seeds = {}, rng.spawn(len(names))
-    for name, seed in zip(names, seeds, strict=True):
-        count = min(SLOW.get(name, len(held)), len(held))
-        classifier = METHODS[name]().fit(training, seed)
-        scores[name] = log_scores(classifier.probabilities(scored.statistics[:count]), scored.model[:count])
-    weights = scored.weights
-    fast = [name for name in names if name not in SLOW] or names
-    best = max(fast, key=lambda name: np.average(scores[name], weights=weights[: len(scores[name])]))
+    scores: dict[str, np.ndarray] = {}
+    seeds = dict(zip(names, rng.spawn(len(names)), strict=True))
+    weights = scored.scored
+
+    def score(name: str, counts: Sequence[int], best: str = "") -> None:
+        classifier, scores[name] = METHODS[name]().fit(training, seeds[name]), np.empty(0)
+        for count in counts:
+            part = slice(len(scores[name]), min(count, len(held)))
+            found = log_scores(classifier.probabilities(scored.statistics[part]), scored.model[part])
+            scores[name] = np.append(scores[name], found)
+            lead, error = _lead(scores[name], scores[best or name], weights)
+            if lead < -FAR_BEHIND * error:
+                return
+
+    fast = [name for name in names if name not in SLOW]
+    for name in fast:
+        score(name, [len(held)])
+    best = max(
+        fast, key=lambda name: np.average(scores[name], weights=weights[: len(scores[name])]), default=""
+    )
+    for name in names:
+        if name in SLOW:
+            score(name, [SLOW[name] // 5, SLOW[name]] if best else [SLOW[name]], best)
+    best = best or max(names, key=lambda name: np.average(scores[name], weights=weights[: len(scores[name])]))
     for name in names:
         lead, error = _lead(scores[name], scores[best], weights)
         if name in SLOW and name != best and lead > error:

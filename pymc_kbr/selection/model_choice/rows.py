@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.chunks import Chunks
 from pymc_kbr.arrays.data_sets import DataSets
-from pymc_kbr.arrays.neighbours import Tree
+from pymc_kbr.arrays.neighbours import Tree, neighbours_of
 from pymc_kbr.arrays.refusals import names_of, shown
 from pymc_kbr.arrays.scaling import Scaler, unit_deviations
 from pymc_kbr.arrays.weighted import ROWS_FOR_CHOICES, spread_out
@@ -19,6 +20,7 @@ from pymc_kbr.estimators.sets import SetFeatures
 from pymc_kbr.estimators.summaries import Transformed
 from pymc_kbr.tables.columns import Columns, Variable
 from pymc_kbr.tables.reference_table import ReferenceTable, as_pandas, fields_of
+from pymc_kbr.tables.stored_table import StoredTable
 
 NEAREST, FAR_SHARE, TIMES_FAR = 10, 0.995, 4.0
 """An observation is far where its mean distance to so many rows is so many times that of nearly all rows."""
@@ -29,9 +31,13 @@ FEWEST_OF_A_MODEL = 50
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Simulations of all models together."""
+    """Simulations of all models together.
 
-    # Shapes: statistics (n, d); model (n,); weights (n,); own (n,).
+    `own` are their numbers in the tables; those near the observations that these lack have -1. `scored` are
+    the weights by which rows stand for all data, that of these rows zero.
+    """
+
+    # Shapes: statistics (n, d); model (n,); weights (n,); own (n,); scored (n,).
 
     statistics: np.ndarray
     model: np.ndarray
@@ -39,6 +45,7 @@ class Rows:
     own: np.ndarray
     tables: tuple[ReferenceTable, ...]
     curves: Transformed | Scaler
+    scored: np.ndarray
 
     def __len__(self) -> int:
         return len(self.model)
@@ -61,43 +68,74 @@ class Rows:
 
     def part(self, rows: np.ndarray) -> Rows:
         """Some of the rows, each model's share in the prior kept."""
-        model, weights = self.model[rows], self.weights[rows]
-        shares = np.bincount(self.model, self.weights, minlength=self.models)
-        left = np.bincount(model, weights, minlength=self.models)
-        # A model may have lost more of its weight than others by chance.
-        weights = weights * (shares / np.where(left > 0, left, 1.0))[model]
         return dataclasses.replace(
             self,
             statistics=self.statistics[rows],
-            model=model,
-            weights=weights * len(weights) / weights.sum(),
+            model=self.model[rows],
+            weights=self._shared(self.weights, rows),
             own=self.own[rows],
+            scored=self._shared(self.scored, rows),
         )
+
+    def _shared(self, weights: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Weights of some of the rows, of mean one, each model's share in them that in all."""
+        model, some = self.model[rows], weights[rows]
+        shares = np.bincount(self.model, weights, minlength=self.models)
+        left = np.bincount(model, some, minlength=self.models)
+        # A model may have lost more of its weight than others by chance.
+        some = some * (shares / np.where(left > 0, left, 1.0))[model]
+        total = some.sum()
+        return some * len(some) / total if total > 0 else some
 
     @classmethod
     def joined(
-        cls, tables: Mapping[str, ReferenceTable], prior: np.ndarray, observed: np.ndarray | None = None
+        cls,
+        tables: Mapping[str, ReferenceTable],
+        prior: np.ndarray,
+        observed: np.ndarray | None = None,
+        near: Sequence[Near] | None = None,
     ) -> Rows:
-        """The rows of tables, weighted so that each model has its prior probability."""
+        """The rows of tables, weighted so that each model has its prior probability.
+
+        Rows `near` the observations are all that the models made there, the tables some of what they made.
+        """
         # Shapes: prior (models,); observed (k, d).
         held = tuple(tables.values())
-        weights = []
-        for table, share in zip(held, prior, strict=True):
+        beside = [Near.none(table) for table in held] if near is None else near
+        weights, scored = [], []
+        for table, share, close in zip(held, prior, beside, strict=True):
             ratio = weighting_of(table).ratio
             ratio = np.ones(len(table)) if ratio is None else ratio
             # However many rows a table has.
-            weights.append(share * success_share(table) * ratio / ratio.sum())
-        lengths = [len(table) for table in held]
-        together = np.concatenate(weights)
-        statistics = np.vstack([table.statistics for table in held])
+            mine = share * success_share(table) * ratio / ratio.sum()
+            lacking = len(close.statistics)
+            scored.append(np.append(mine, np.zeros(lacking)))
+            # A row counts once as one of some that stand for all, and once as one of all that are near: what
+            # it counts hangs on its statistics, not on its model.
+            all_of_it = share * success_share(table) * close.ratio / (ratio.sum() * close.times)
+            mine = mine + np.where(close.there, mine / close.times, 0.0) / close.share
+            weights.append(np.append(mine, all_of_it / close.share))
+        lengths = [len(mine) for mine in weights]
+        together, of_all = np.concatenate(weights), np.concatenate(scored)
+        statistics = np.vstack(
+            [
+                rows
+                for table, close in zip(held, beside, strict=True)
+                for rows in (table.statistics, close.statistics)
+            ]
+        )
         model = np.repeat(np.arange(len(held)), lengths)
+        own = [
+            np.append(np.arange(len(t)), np.full(n - len(t), -1)) for t, n in zip(held, lengths, strict=True)
+        ]
         return cls(
             statistics,
             model,
             together * len(together) / together.sum(),
-            np.concatenate([np.arange(length) for length in lengths]),
+            np.concatenate(own),
             held,
             _curves(statistics, np.eye(len(held))[model][:, 1:], observed),
+            of_all * len(together) / of_all.sum(),
         )
 
 
@@ -109,25 +147,118 @@ def success_share(table: ReferenceTable) -> float:
 
 def _curves(statistics: np.ndarray, told: np.ndarray, observed: np.ndarray | None) -> Transformed | Scaler:
     """The curves of statistics (n, d), by what tells the models apart (n, models - 1)."""
-    curves = Transformed.fit(statistics, told)
-    try:
-        curves.transform(statistics if observed is None else observed)
-    except ValueError:  # a value beyond all rows, which a logarithm or a root has none of
-        return Scaler.fit(statistics)
-    return curves
+    # Observations may be beyond all rows, where a logarithm or a root has no value.
+    return Transformed.fit(statistics, told, lowest=None if observed is None else observed.min(axis=0))
 
 
-def check_tables(tables: Any) -> dict[str, ReferenceTable]:
+# --- rows near the observations, of tables with too many ---
+
+
+@dataclass(frozen=True, eq=False)
+class Near:
+    """What a model made near the observations, of a table of which some rows are kept.
+
+    `there` are the rows of those kept that are near, too, `times` how many rows there were for one that is
+    kept, `share` what share of all models' rows is kept.
+    """
+
+    # Shapes: statistics (m, d); ratio (m,); there (n,).
+
+    statistics: np.ndarray
+    ratio: np.ndarray
+    there: np.ndarray
+    times: float = 1.0
+    share: float = 1.0
+
+    @classmethod
+    def none(cls, table: ReferenceTable) -> Near:
+        """No row of a table that is kept as a whole."""
+        none = np.empty((0, table.statistics.shape[1]))
+        return cls(none, np.empty(0), np.zeros(len(table), dtype=bool))
+
+
+def screened(
+    tables: Mapping[str, ReferenceTable | StoredTable], observed: np.ndarray, most: int
+) -> tuple[dict[str, ReferenceTable], list[Near] | None]:
+    """Half of so many rows spread evenly over the tables, and the nearest to the observations (k, d).
+
+    Tables are read once, a part at a time. With no more rows than that, all of them are taken, and no others.
+    """
+    total = sum(len(table) for table in tables.values())
+    if total <= most:
+        return {name: _some_rows(table, np.arange(len(table))) for name, table in tables.items()}, None
+    each = most // 2 // len(tables)
+    # As `StoredTable.load` takes them.
+    kept = {
+        name: np.linspace(0, len(table) - 1, min(each, len(table))).astype(int)
+        for name, table in tables.items()
+    }
+    some = {name: _some_rows(table, kept[name]) for name, table in tables.items()}
+    units = _units(np.vstack([table.statistics for table in some.values()]))
+    count = max(1, most // 2 // len(observed))
+    found = []
+    for table in tables.values():
+        points = Chunks(table.statistics, lambda rows: rows / units)
+        found.append(neighbours_of(points).query(observed / units, min(count, len(table))))
+    # The nearest of all models together: how many a model has among them is what tells it from others.
+    edges = np.sort(np.hstack([distances for distances, _ in found]), axis=1)[:, count - 1]
+    share = sum(map(len, some.values())) / total
+    near = []
+    for (name, table), (distances, rows) in zip(tables.items(), found, strict=True):
+        chosen = np.unique(rows[distances <= edges[:, None]])
+        lacking = np.setdiff1d(chosen, kept[name])
+        ratio = np.ones(len(table)) if table.prior_ratio is None else table.prior_ratio
+        there = np.isin(kept[name], chosen)
+        times = len(table) / len(kept[name])
+        near.append(Near(_read(table.statistics, lacking), ratio[lacking], there, times, share))
+    return some, near
+
+
+def _some_rows(table: ReferenceTable | StoredTable, rows: np.ndarray) -> ReferenceTable:
+    """Rows that are spread evenly over a table, with as many of its failures."""
+    if isinstance(table, StoredTable):
+        return table.load(len(rows))
+    if len(rows) == len(table):
+        return table
+    failed = len(table.failures)
+    return dataclasses.replace(
+        table,
+        parameters=table.parameters[rows],
+        statistics=table.statistics[rows],
+        prior_ratio=None if table.prior_ratio is None else table.prior_ratio[rows],
+        failures=table.failures.some(spread_out(failed, round(failed * len(rows) / len(table)))),
+    )
+
+
+def _read(statistics: Any, rows: np.ndarray) -> np.ndarray:
+    """Some rows (m, d), ascending, of an array or of a store."""
+    found: np.ndarray = statistics.at(rows) if hasattr(statistics, "at") else statistics[rows]
+    return found
+
+
+def _units(statistics: np.ndarray) -> np.ndarray:
+    """Half of the middle two thirds of statistics (n, d), which no tail widens; infinite of constants."""
+    lower, upper = np.quantile(statistics, [1 / 6, 5 / 6], axis=0)
+    units = np.where(upper > lower, (upper - lower) / 2, statistics.std(axis=0))
+    return np.where(units > 0, units, np.inf)
+
+
+def check_tables(tables: Any) -> dict[str, Any]:
     """Tables by the name of their model, refused where they cannot be compared."""
     if not isinstance(tables, Mapping):
         raise TypeError(f"tables is {type(tables).__name__}; give a dict of model names to reference tables")
     if len(tables) < 2:
         raise ValueError(f"there is {len(tables)} model; to compare, give the tables of two or more")
     for name, table in tables.items():
-        if not isinstance(table, ReferenceTable):
+        if not isinstance(table, ReferenceTable | StoredTable):
             raise TypeError(
-                f"the table of {name!r} is {type(table).__name__}; it must be a ReferenceTable (of a "
-                "StoredTable, some rows: `stored.load(20_000)`)"
+                f"the table of {name!r} is {type(table).__name__}; it must be a ReferenceTable or a "
+                "StoredTable"
+            )
+        if isinstance(table, StoredTable) and table.set_names:
+            raise ValueError(
+                f"the table of {name!r} stays on the disk, and its data sets {table.set_names} become "
+                "columns in memory; give some of its rows: `stored.load(20_000)`"
             )
         if len(table) < FEWEST_OF_A_MODEL:
             raise ValueError(
