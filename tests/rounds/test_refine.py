@@ -165,7 +165,7 @@ def test_a_round_that_was_left_unfinished_does_not_pass_for_draws_of_the_prior(t
     )
     stored = simulate_table(options, forward)
     stored.store.keep("prior_ratio", ("row",), np.full(50, np.nan))  # as a kill can leave it
-    with pytest.raises(ValueError, match="make the call that began it again"):
+    with pytest.raises(ValueError, match="make that call again"):
         pk.StoredTable.open(tmp_path / "t.zarr").load()
     assert np.isfinite(simulate_table(options, forward).load().prior_ratio).all()
     with pytest.raises(ValueError, match="other proposal"):
