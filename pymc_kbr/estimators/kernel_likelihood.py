@@ -94,6 +94,29 @@ class LearnedDensity(Estimator):
         return SimulatedRegion.of(self.table_.parameters if self._inputs is None else self._inputs)
 
     @property
+    def statistics_values_(self) -> tuple[tuple[float, float] | np.ndarray, ...]:
+        """Of each statistic the lowest and the highest simulated value, or all values of a discrete one.
+
+        No values of one that has a density and values with a probability of their own.
+        """
+        self._refuse_unfitted()
+        raw = self.table_.raw
+        assert raw is not None
+        found: list[tuple[float, float] | np.ndarray] = []
+        for column in raw.T:
+            cells = Cells.of(column)
+            if cells is not None and cells.between:
+                found.append(np.empty(0))
+            elif cells is None:
+                found.append((float(column.min()), float(column.max())))
+            elif cells.spacing:
+                steps = round(float(np.ptp(column)) / cells.spacing)
+                found.append(column.min() + cells.spacing * np.arange(steps + 1))
+            else:
+                found.append(np.unique(column))
+        return tuple(found)
+
+    @property
     def parameters_size(self) -> int:
         """Number of parameters, p."""
         return self.simulated_range_.shape[1]
