@@ -975,16 +975,18 @@ class KernelLikelihood(LearnedDensity):
 
         Errors of a likelihood that hardly show in one trial add up over many. Where the density p(x | t) is
         right, its score s = d log p(x | t) / dt has mean zero at the parameter t of each row, whatever the
-        prior of the rows. With its mean b(t) and the information I(t), the mean of s s', the posterior mean
-        of r trials lies off by I^-1 b, which is::
+        prior of the rows. With its mean b(t) and the information I(t), the mean of s s', the posterior of
+        r trials has the precision G = r I + P, where P is the prior's. Its mean lies off by r G^-1 b, which
+        is in parameter j::
 
-            sqrt(r) (I^-1 b)_j / sqrt((I^-1)_jj)
+            r (G^-1 b)_j / sqrt((G^-1)_jj)
 
-        posterior deviations in parameter j. Scores of the table's rows, regressed on t, say what the form of
-        the likelihood cannot follow. They do not say what is due to chance in the rows, to which the density
-        was fitted: its size is found from fits to n' of the n rows, whose scores in rows that they have not
-        seen differ by d(t) on average. As an error of estimation falls with the number of rows, the fit to
-        all has the variance E[d d'] n' / (n - n'), which is part of the standard error.
+        posterior deviations: sqrt(r) I^-1/2 b, where there is one parameter and r is large. Scores of the
+        table's rows, regressed on t, say what the form of the likelihood cannot follow. They do not say what
+        is due to chance in the rows, to which the density was fitted: its size is found from fits to n' of
+        the n rows, whose scores in rows that they have not seen differ by d(t) on average. As an error of
+        estimation falls with the number of rows, the fit to all has the variance E[d d'] n' / (n - n'),
+        which is part of the standard error.
 
         Parameters
         ----------

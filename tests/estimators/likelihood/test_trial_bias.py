@@ -67,7 +67,8 @@ def test_a_width_of_the_density_is_found():
     shift, _ = check_of(Known(ratio=ratio))(200, AT)
     # Its second moment: z^2 / c^2 - 1 for normal z.
     information = 2 / ratio**4 + (1 / ratio**2 - 1) ** 2
-    exact = np.sqrt(200) * (1 / ratio**2 - 1) / np.sqrt(information)
+    # The prior, even in one unit, has the precision 12.
+    exact = 200 * (1 / ratio**2 - 1) / np.sqrt(200 * information + 12)
     assert shift[1] == pytest.approx(exact, abs=4 * np.sqrt(200 / 5000))
 
 
@@ -88,6 +89,26 @@ def test_trials_at_several_parameters_add_up():
     # The parameters' scores are uncorrelated.
     exact = -0.1 * np.sqrt(200 * precisions.mean())
     assert shift[0] == pytest.approx(exact, rel=0.15, abs=4 * np.sqrt(200 / 5000))
+
+
+def test_a_parameter_that_trials_say_nothing_of_is_as_well_known_as_by_the_prior():
+    """The scores of the second one are errors alone, small ones."""
+
+    @dataclass(frozen=True)
+    class OfOne(Known):
+        def log_density(self, described, prepared):
+            mean = described[:, 0] + 1e-3 * np.sin(5 * described[:, 1])
+            return stats.norm.logpdf(prepared.points[:, 0, 0], mean, 1.0)
+
+    rng = np.random.default_rng(1)
+    theta = rng.normal(size=(2000, 2))
+    x = theta[:, :1] + rng.normal(size=(2000, 1))
+    every = np.ones(2000, dtype=bool)
+    parts = [(OfOne(shift), every, 1.0) for shift in (0.0, 0.01)]
+    check = ScoreCheck.of(OfOne(), parts, theta, x, np.arange(2))
+    shift, error = check(200, np.zeros((1, 2)))
+    assert abs(shift[1]) < 0.1
+    assert error[1] < 0.1
 
 
 def test_rows_beside_an_edge_are_left_out():
@@ -120,7 +141,8 @@ def learnt():
 
 def test_the_error_grows_with_the_root_of_the_number_of_trials(learnt):
     few, many = (learnt.bias_for(trials, [0.3]) for trials in (100, 10_000))
-    np.testing.assert_allclose(many.shift, 10 * few.shift)
+    # Beside 100 trials the prior counts for one hundredth.
+    np.testing.assert_allclose(many.shift, 10 * few.shift, rtol=0.02)
     # What moves each trial by itself does not add up.
     assert 7 < many.standard_error[0] / few.standard_error[0] <= 10
     assert many.expected == pytest.approx(np.hypot(many.shift[0], many.standard_error[0]))
