@@ -1122,9 +1122,9 @@ class KernelLikelihood(LearnedDensity):
         if bias.expected > MOST_EXPECTED:
             warnings.warn(
                 f"from {trials} trials of {variable} posterior means are expected to be off by "
-                f"{bias.expected:.2g} posterior deviations, most in {bias.worst}: the learned likelihood of "
-                "a trial is not exact enough for so many; simulate more rows, or declare what is known of the "
-                "statistics (shift=, scale=, lower=, upper=); see `bias_for`",
+                f"{bias.expected:.2g} posterior deviations, most in {bias.worst}: the learned likelihood "
+                "of a trial is not exact enough for so many; simulate more rows, or declare what is known of "
+                "the statistics (shift=, scale=, lower=, upper=); see `bias_for`",
                 PosteriorWarning,
                 stacklevel=users_line(),
             )
