@@ -218,6 +218,9 @@ class ScoreCheck:
             apart = scores(part, inputs[rows], statistics[rows], columns) - own[rows]
             there = np.all(np.isfinite(apart), axis=1)
             rows, apart = rows[there], whitened(rows[there], apart[there])
+            # A row of which a part makes more than a score's own deviation is one that it has no idea of, and
+            # would stand for all.
+            apart /= np.maximum(1.0, np.linalg.norm(apart, axis=1, keepdims=True))
             smooth, _ = Regression.of(points[rows], apart, float(np.mean(apart**2)) or 1.0)(points[rows])
             for sums, each in ((products, smooth), (rests, apart - smooth)):
                 sums += share / len(parts) * _averages(anchors, points[rows], each)
