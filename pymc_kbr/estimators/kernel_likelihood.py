@@ -92,6 +92,29 @@ class LearnedDensity(Estimator):
         return SimulatedRegion.of(self.table_.parameters if self._inputs is None else self._inputs)
 
     @property
+    def statistics_values_(self) -> tuple[tuple[float, float] | np.ndarray, ...]:
+        """Of each statistic the lowest and the highest simulated value, or all values of a discrete one.
+
+        No values of one that has a density and values with a probability of their own.
+        """
+        self._refuse_unfitted()
+        raw = self.table_.raw
+        assert raw is not None
+        found: list[tuple[float, float] | np.ndarray] = []
+        for column in raw.T:
+            cells = Cells.of(column)
+            if cells is not None and cells.between:
+                found.append(np.empty(0))
+            elif cells is None:
+                found.append((float(column.min()), float(column.max())))
+            elif cells.spacing:
+                steps = round(float(np.ptp(column)) / cells.spacing)
+                found.append(column.min() + cells.spacing * np.arange(steps + 1))
+            else:
+                found.append(np.unique(column))
+        return tuple(found)
+
+    @property
     def parameters_size(self) -> int:
         """Number of parameters, p."""
         return self.simulated_range_.shape[1]
@@ -951,16 +974,18 @@ class KernelLikelihood(LearnedDensity):
 
         Errors of a likelihood that hardly show in one trial add up over many. Where the density p(x | t) is
         right, its score s = d log p(x | t) / dt has mean zero at the parameter t of each row, whatever the
-        prior of the rows. With its mean b(t) and the information I(t), the mean of s s', the posterior mean
-        of r trials lies off by I^-1 b, which is::
+        prior of the rows. With its mean b(t) and the information I(t), the mean of s s', the posterior of
+        r trials has the precision G = r I + P, where P is the prior's. Its mean lies off by r G^-1 b, which
+        is in parameter j::
 
-            sqrt(r) (I^-1 b)_j / sqrt((I^-1)_jj)
+            r (G^-1 b)_j / sqrt((G^-1)_jj)
 
-        posterior deviations in parameter j. Scores of the table's rows, regressed on t, say what the form of
-        the likelihood cannot follow. They do not say what is due to chance in the rows, to which the density
-        was fitted: its size is found from fits to n' of the n rows, whose scores in rows that they have not
-        seen differ by d(t) on average. As an error of estimation falls with the number of rows, the fit to
-        all has the variance E[d d'] n' / (n - n'), which is part of the standard error.
+        posterior deviations: sqrt(r) I^-1/2 b, where there is one parameter and r is large. Scores of the
+        table's rows, regressed on t, say what the form of the likelihood cannot follow. They do not say what
+        is due to chance in the rows, to which the density was fitted: its size is found from fits to n' of
+        the n rows, whose scores in rows that they have not seen differ by d(t) on average. As an error of
+        estimation falls with the number of rows, the fit to all has the variance E[d d'] n' / (n - n'),
+        which is part of the standard error.
 
         Parameters
         ----------
@@ -1096,9 +1121,9 @@ class KernelLikelihood(LearnedDensity):
         if bias.expected > MOST_EXPECTED:
             warnings.warn(
                 f"from {trials} trials of {variable} posterior means are expected to be off by "
-                f"{bias.expected:.2g} posterior deviations, most in {bias.worst}: errors of the learned "
-                "likelihood that hardly show in one trial add up; simulate more rows, or declare what is "
-                "known of the statistics (shift=, scale=, lower=, upper=); see `bias_for`",
+                f"{bias.expected:.2g} posterior deviations, most in {bias.worst}: the learned likelihood "
+                "of a trial is not exact enough for so many; simulate more rows, or declare what is known of "
+                "the statistics (shift=, scale=, lower=, upper=); see `bias_for`",
                 PosteriorWarning,
                 stacklevel=users_line(),
             )

@@ -170,10 +170,11 @@ class ScoreCheck:
     n' / (n - n'). What is left of the difference moves the score of each trial by itself.
     """
 
-    # Shapes: centre, unit (p,); anchors (m, p); roots, products, rests (m, q, q).
+    # Shapes: centre, unit (p,); prior (q, q); anchors (m, p); roots, products, rests (m, q, q).
 
     centre: np.ndarray
     unit: np.ndarray
+    prior: np.ndarray
     bias: Regression
     anchors: np.ndarray
     roots: np.ndarray
@@ -216,10 +217,14 @@ class ScoreCheck:
             apart = scores(part, inputs[rows], statistics[rows], columns) - own[rows]
             there = np.all(np.isfinite(apart), axis=1)
             rows, apart = rows[there], whitened(rows[there], apart[there])
-            smooth = Regression.of(points[rows], apart, float(np.mean(apart**2)))(points[rows])[0]
+            # A row of which a part makes more than a score's own deviation is one that it has no idea of, and
+            # would stand for all.
+            apart /= np.maximum(1.0, np.linalg.norm(apart, axis=1, keepdims=True))
+            smooth, _ = Regression.of(points[rows], apart, float(np.mean(apart**2)) or 1.0)(points[rows])
             for sums, each in ((products, smooth), (rests, apart - smooth)):
                 sums += share / len(parts) * _averages(anchors, points[rows], each)
-        return cls(centre, unit, bias, anchors, roots, products, rests)
+        prior = np.linalg.pinv(np.atleast_2d(np.cov(inputs[:, columns], rowvar=False)))
+        return cls(centre, unit, prior, bias, anchors, roots, products, rests)
 
     def __call__(self, trials: int, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Shifts and their standard errors (q,), in posterior deviations, of trials at parameters (k, p)."""
@@ -231,7 +236,8 @@ class ScoreCheck:
         # Errors at several parameters are taken for the same: their function is smooth.
         score = trials * np.einsum("kij,kj->ki", roots, mean).mean(axis=0)
         spread = np.mean(roots @ (trials**2 * products + trials * rests) @ roots, axis=0)
-        inverse = np.linalg.inv(trials * np.mean(roots @ roots, axis=0))
+        # Where trials say little of a parameter the posterior is as wide as the prior.
+        inverse = np.linalg.inv(trials * np.mean(roots @ roots, axis=0) + self.prior)
         deviations = np.sqrt(np.diag(inverse))
         errors = np.sqrt(np.maximum(np.diag(inverse @ spread @ inverse), 0))
         return inverse @ score / deviations, errors / deviations

@@ -12,13 +12,19 @@ import pymc as pm
 import pytensor
 from pymc.pytensorf import extract_obs_data
 from pytensor import tensor as pt
-from pytensor.graph.basic import Variable
+from pytensor.graph.basic import Constant, Variable
 from pytensor.raise_op import Assert
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.names import Names, by_name
 from pymc_kbr.arrays.refusals import one_of, shown
-from pymc_kbr.simulation.model.learned_variable import OUTSIDE, LearnedSimulatorRV, Likelihood, refuse_gaps
+from pymc_kbr.simulation.model.learned_variable import (
+    OUTSIDE,
+    Lapse,
+    LearnedSimulatorRV,
+    Likelihood,
+    refuse_gaps,
+)
 from pymc_kbr.simulation.model.read import QUICK
 from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.reference_table import ReferenceTable
@@ -34,6 +40,7 @@ def LearnedSimulator(
     group: Any = None,
     table: ReferenceTable | None = None,
     outside: str = "-inf",
+    lapse: Any = None,
 ) -> Any:
     """A learned likelihood in the place of a simulator: an observed variable with gradients.
 
@@ -76,6 +83,11 @@ def LearnedSimulator(
         parameters exclude together better than what three or more do). Probability zero, the default,
         which cuts the prior off there, and draws that are NaN; or whatever the likelihood's formula says,
         which nothing supports.
+    lapse : tensor or float, or pair of such and a dict, optional
+        Probability that an observation is a lapse, which parameters have no part in: a scalar, or of shape
+        (g,). Its statistics then are independent, a continuous one even between its lowest and its highest
+        simulated value, and others any of the simulated values. A dict has other ranges of continuous ones,
+        such as ``lapse=(p, {"rt": (0, 10)})``, by names or columns. What only a lapse can be is not refused.
 
     Returns
     -------
@@ -128,7 +140,9 @@ def LearnedSimulator(
     if hasattr(likelihood, "warn_if_refuted"):  # which other likelihoods may not have
         likelihood.warn_if_refuted(repr(name))
     columns = None if table is None else table.parameter_columns
-    return register_learned(model, name, likelihood, parameters, observed, dims, group, columns, outside)
+    return register_learned(
+        model, name, likelihood, parameters, observed, dims, group, columns, outside, lapse
+    )
 
 
 def register_learned(
@@ -141,6 +155,7 @@ def register_learned(
     group: Any = None,
     columns: Columns | None = None,
     outside: str = "-inf",
+    lapse: Any = None,
 ) -> Any:
     """As `LearnedSimulator`, in this model, of a likelihood that was looked at before."""
     known = getattr(likelihood, "names_", None) or Names()
@@ -151,17 +166,61 @@ def register_learned(
     layout = _layout(name, data, likelihood.statistics_size)
     trials = data.reshape(-1, likelihood.statistics_size)
     likelihood.prepare(trials)  # refuses what no simulation can be
+    share, lapses = (None, None) if lapse is None else _lapse(name, lapse, likelihood, known.statistics)
     if hasattr(likelihood, "refuse_impossible"):
-        likelihood.refuse_impossible(trials)
+        no_lapses = np.ones(len(trials), dtype=bool) if lapses is None else ~lapses.possible(trials)
+        if no_lapses.any():
+            likelihood.refuse_impossible(trials[no_lapses])
     rows = _rows(name, layout, value, data, parameters_, group)
     if hasattr(likelihood, "warn_if_biased"):
         _warn_of_trials(name, likelihood, trials, parameters_, rows)
-    op = LearnedSimulatorRV(likelihood, layout, rows is None, outside)
+    op = LearnedSimulatorRV(likelihood, layout, rows is None, outside, lapse=lapses)
     theta = parameters_.theta
     rng = pytensor.shared(np.random.default_rng())
     places = pt.arange(theta.type.shape[0] or theta.shape[0]) if rows is None else rows
-    variable = op.make_node(rng, None, theta, places).outputs[1]
+    shares = [] if share is None else [pt.broadcast_to(share, (theta.shape[0],))]
+    variable = op.make_node(rng, None, theta, places, *shares).outputs[1]
     return model.register_rv(variable, name, observed=value, dims=_dims(model, name, dims, data.shape))
+
+
+def _lapse(name: str, lapse: Any, likelihood: Any, names: Sequence[str] | None) -> tuple[Variable, Lapse]:
+    """The probability of a lapse, and what is observed then."""
+    share, ranges = lapse if isinstance(lapse, tuple) and len(lapse) == 2 else (lapse, {})
+    if not isinstance(ranges, Mapping) or not hasattr(likelihood, "statistics_values_"):
+        raise TypeError(
+            f"the lapse of {name!r} is {shown(lapse)}; give a probability, or a pair of it and a dict of "
+            "ranges such as {'rt': (0, 10)}; and a KernelLikelihood as the likelihood"
+        )
+    share = _tensor(name, 0, share)
+    if share.type.ndim > 1 or (
+        isinstance(share, Constant) and not np.all((share.data >= 0) & (share.data < 1))
+    ):
+        raise ValueError(
+            f"the probability of a lapse of {name!r} is {shown(lapse)}; it must be a number from 0 to below "
+            "1, or one for each group"
+        )
+    values = list(likelihood.statistics_values_)
+    between = [each if isinstance(each, tuple) else None for each in values]
+    if any(len(each) == 0 for each in values):
+        raise ValueError(
+            f"{name!r} has a statistic with a density and with values that have a probability of their own; "
+            "what a lapse of it is is not known: leave lapse out"
+        )
+    for statistic, given in ranges.items():
+        column = list(names or ()).index(statistic) if names and statistic in names else statistic
+        ends = np.asarray(given, dtype=float)
+        known = isinstance(column, int | np.integer) and 0 <= column < len(values)
+        if not known or between[column] is None or ends.shape != (2,) or not ends[0] < ends[1]:
+            raise ValueError(
+                f"a lapse of {name!r} has the range {shown(statistic)}: {shown(given)}; it must be a "
+                f"continuous one of {list(names or range(len(values)))}, and two numbers, the lower one "
+                "first"
+            )
+        between[column] = float(ends[0]), float(ends[1])
+    discrete = tuple(
+        () if isinstance(each, tuple) else tuple(np.asarray(each, dtype=float).tolist()) for each in values
+    )
+    return share, Lapse(tuple(between), discrete)
 
 
 def _warn_of_trials(

@@ -19,6 +19,10 @@ SIGNATURES = {"one": "(g,p),(n)->(d)", "rows": "(g,p),(n)->(n,d)", "numbers": "(
 """How the value lies: one observation (d,), rows of them (n, d), or, where d = 1, a number a row (n,)."""
 
 
+WITH_LAPSES = {layout: signature.replace("->", ",(g)->") for layout, signature in SIGNATURES.items()}
+"""The same, with a probability of a lapse for each set of parameters."""
+
+
 class Likelihood(Protocol):
     """What a variable asks of a fitted likelihood of d statistics given p parameters."""
 
@@ -50,12 +54,53 @@ def simulated(likelihood: Likelihood, theta: Any, xp: Any = np) -> Any:
     return xp.all((theta >= lowest) & (theta <= highest), axis=1)
 
 
+class Lapse(NamedTuple):
+    """What is observed where a trial is a lapse: each statistic by itself, whatever the parameters.
+
+    A continuous one is even between two numbers, another takes any of its values with the same probability.
+    """
+
+    ranges: tuple[tuple[float, float] | None, ...]
+    values: tuple[tuple[float, ...], ...]
+
+    @property
+    def log_density(self) -> float:
+        """Of every observation that is possible."""
+        each = [
+            np.log(len(values)) if between is None else np.log(between[1] - between[0])
+            for between, values in zip(self.ranges, self.values, strict=True)
+        ]
+        return -float(np.sum(each))
+
+    def possible(self, observed: Any, xp: Any = np) -> Any:
+        """Which observations (n, d) there are, shape (n,)."""
+        found = None
+        for j, (between, values) in enumerate(zip(self.ranges, self.values, strict=True)):
+            x = observed[:, j]
+            if between is not None:
+                there = (x >= between[0]) & (x <= between[1])
+            else:
+                there = (
+                    xp.any(xp.eq(x[:, None], np.array(values)), axis=1) if xp is pt else np.isin(x, values)
+                )
+            found = there if found is None else found & there
+        return found
+
+    def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Observations (count, d)."""
+        columns = [
+            rng.choice(values, count) if between is None else rng.uniform(*between, count)
+            for between, values in zip(self.ranges, self.values, strict=True)
+        ]
+        return np.column_stack(columns)
+
+
 class LearnedSimulatorRV(RandomVariable):
-    """Statistics drawn from a learned likelihood."""
+    """Statistics drawn from a learned likelihood, or from a lapse."""
 
     name = "LearnedSimulator"
     _print_name = ("LearnedSimulator", "\\operatorname{LearnedSimulator}")
-    __props__ = ("likelihood", "layout", "in_order", "outside", "dtype", "inplace")
+    __props__ = ("likelihood", "layout", "in_order", "outside", "dtype", "inplace", "lapse")
 
     def __init__(
         self,
@@ -65,12 +110,15 @@ class LearnedSimulatorRV(RandomVariable):
         outside: str,
         dtype: str | None = None,
         inplace: bool = False,
+        lapse: Lapse | None = None,
     ) -> None:
         self.likelihood = likelihood
+        self.lapse = lapse
         self.layout = layout
         self.in_order = in_order
         self.outside = outside
-        super().__init__(dtype=dtype or pytensor.config.floatX, inplace=inplace, signature=SIGNATURES[layout])
+        signatures = SIGNATURES if lapse is None else WITH_LAPSES
+        super().__init__(dtype=dtype or pytensor.config.floatX, inplace=inplace, signature=signatures[layout])
 
     # A fitted likelihood is what it is: two that hold the same arrays are not compared entry by entry.
     def __eq__(self, other: object) -> bool:
@@ -92,13 +140,20 @@ class LearnedSimulatorRV(RandomVariable):
         return (rows, self.likelihood.statistics_size) if self.layout == "rows" else (rows,)
 
     def rng_fn(self, rng: np.random.Generator, *args: Any, **kwargs: Any) -> np.ndarray:
-        """Draws for a batch of parameters (..., g, p) and rows (..., n)."""
-        theta, rows, size = args
+        """Draws for a batch of parameters (..., g, p), rows (..., n), and shares of lapses (..., g)."""
+        theta, rows, *lapse, size = args
         batch = np.broadcast_shapes(theta.shape[:-2], rows.shape[:-1]) if size is None else tuple(size)
         theta = np.broadcast_to(theta, (*batch, *theta.shape[-2:]))
         rows = np.broadcast_to(rows, (*batch, rows.shape[-1]))
         each = np.take_along_axis(theta, rows[..., None], axis=-2)
-        drawn = self._draw(each.reshape(-1, each.shape[-1]), rng).reshape(*each.shape[:-1], -1)
+        drawn = self._draw(each.reshape(-1, each.shape[-1]), rng)
+        if self.lapse is not None:
+            share = np.broadcast_to(lapse[0], (*batch, theta.shape[-2]))
+            lapses = rng.random(len(drawn)) < np.take_along_axis(share, rows, axis=-1).reshape(-1)
+            # A parameter that was not simulated has no draws, of lapses either.
+            lapses &= ~np.isnan(drawn).any(axis=1)
+            drawn[lapses] = self.lapse.draw(int(lapses.sum()), rng)
+        drawn = drawn.reshape(*each.shape[:-1], -1)
         if self.layout == "one":
             return drawn[..., 0, :]
         return drawn if self.layout == "rows" else drawn[..., 0]
@@ -166,7 +221,14 @@ def refuse_gaps(name: str, observed: np.ndarray) -> None:
 
 @_logprob.register(LearnedSimulatorRV)
 def learned_log_density(
-    op: LearnedSimulatorRV, values: Any, rng: Any, size: Any, theta: Any, rows: Any, **kwargs: Any
+    op: LearnedSimulatorRV,
+    values: Any,
+    rng: Any,
+    size: Any,
+    theta: Any,
+    rows: Any,
+    *lapse: Any,
+    **kwargs: Any,
 ) -> Variable:
     """Log density of each observation: a scalar for one (d,), otherwise shape (n,)."""
     (value,) = values
@@ -186,9 +248,21 @@ def learned_log_density(
     if not op.in_order:
         described = described[rows]
     density = op.likelihood.log_density(described, prepared, xp=pt)
+    if op.lapse is not None:
+        share = lapse[0] if op.in_order else lapse[0][rows]
+        density = _with_lapses(density, share, op.lapse, _as_rows(op, value))
     if inside is not None:
         density = pt.where(inside if op.in_order else inside[rows], density, -np.inf)
     return density[0] if op.layout == "one" else density
+
+
+def _with_lapses(density: Any, share: Any, lapse: Lapse, observed: Any) -> Variable:
+    """Log density of the mixture: a trial that one of the two cannot make is the other's."""
+    learned, other = pt.gt(density, -np.inf), lapse.possible(observed, pt)
+    own = pt.log1p(-share) + pt.where(learned, density, 0.0)
+    lapsed = pt.log(share) + lapse.log_density
+    one = pt.where(learned, own, pt.where(other, lapsed, -np.inf))
+    return pt.where(learned & other, pt.logaddexp(own, lapsed), one)
 
 
 class PreparedGraph(NamedTuple):
