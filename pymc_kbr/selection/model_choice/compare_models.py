@@ -147,7 +147,7 @@ def compare_models(
     scores = choose_method(methods, rows, rng)
     chosen = scores[0].method
     fitted = METHODS[chosen]().fit(rows, rng)
-    validated = cross_validate(fitted, chosen, rows, x, rng)
+    validated = cross_validate(fitted.again, chosen, rows, x, rng)
     choice = ModelChoice(
         names=tuple(names),
         prior=equal,
