@@ -6,6 +6,7 @@ import dataclasses
 import json
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -33,7 +34,7 @@ def frame(n: int, statistics: int, models: int) -> pd.DataFrame:
 
 def _timed(n: int, statistics: int, limit: float) -> Row:
     made, at = frame(n, statistics, 3), rows(3, statistics, 3, np.random.default_rng(2))[0]
-    how = {"model": "model", "statistics": list(made.columns[:-1]), "random_seed": 1}
+    how: dict[str, Any] = {"model": "model", "statistics": list(made.columns[:-1]), "random_seed": 1}
     took = seconds(lambda: pk.compare_models(made, at, **how), 1)
     what = f"compare_models, {n:,} rows of 3 models and {statistics} statistics, 3 observations / {limit:g} s"
     return Row(what, f"{took:.1f} s", f"{limit:g} s", took / limit, "at most 1")

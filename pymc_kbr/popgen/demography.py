@@ -161,6 +161,9 @@ def _observed(
     elif isinstance(observed, Genotypes):
         data = observed
     elif hasattr(observed, "items"):
+        wrong = {key: one for key, one in observed.items() if not isinstance(one, int | float | np.number)}
+        if wrong:
+            raise TypeError(f"observed has {shown(wrong)}; statistics are numbers, NaN where one is missing")
         return None, {str(key): float(value) for key, value in observed.items()}
     else:
         raise TypeError(
