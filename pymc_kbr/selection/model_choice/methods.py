@@ -178,9 +178,9 @@ AUTO_METHODS = tuple(name for name in METHODS if name not in ("evidence", "fores
 SLOW = {"local_logistic": 500, "evidence": 60}
 """Methods that take long for each observation, and the held-out rows on which they are scored."""
 
-FAR_BEHIND, FEWEST_JUDGED = 2.0, 12
-"""Standard errors by which a slow method is behind, after a fifth of its rows, to be asked for no more; and
-of how many rows, at least, the error is known.
+FEWEST_JUDGED = 12
+"""Rows, at least, after which a slow method is asked for no more where it is behind by a standard error, since
+it is taken where it is ahead by one.
 """
 
 COMPARED_SHARE, MOST_COMPARED = 0.2, 4000
@@ -243,7 +243,7 @@ def choose_method(names: list[str], rows: Rows, rng: np.random.Generator) -> lis
             found = log_scores(classifier.probabilities(scored.statistics[part]), scored.model[part])
             scores[name] = np.append(scores[name], found)
             lead, error = _lead(scores[name], scores[best or name], weights)
-            if lead < -FAR_BEHIND * error:
+            if lead < -error:
                 return
 
     fast = [name for name in names if name not in SLOW]
