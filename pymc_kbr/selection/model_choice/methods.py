@@ -179,8 +179,8 @@ SLOW = {"local_logistic": 500, "evidence": 60}
 """Methods that take long for each observation, and the held-out rows on which they are scored."""
 
 FEWEST_JUDGED = 12
-"""Rows, at least, after which a slow method is asked for no more where it is behind by a standard error, since
-it is taken where it is ahead by one.
+"""Rows, at least, after which a slow method is asked for no more where it is a standard error behind: it is
+taken where it is one ahead.
 """
 
 COMPARED_SHARE, MOST_COMPARED = 0.2, 4000
