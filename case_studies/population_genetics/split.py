@@ -105,6 +105,7 @@ def draw(lines: pd.DataFrame, path: Path) -> None:
         ax.plot(line["mean"], -place, "o", color=COLOURS[1])
     ax.axvline(1, color=COLOURS[0], linewidth=0.8)
     ax.set_yticks(-np.arange(len(lines)), list(lines["parameter"]))
+    ax.set_ylim(-len(lines) + 0.6, 0.4)
     ax.set(xscale="log", xlabel="over the truth: 95% of the prior (thin) and of the posterior")
     figure.savefig(path, dpi=100)
     plt.close(figure)
