@@ -20,6 +20,7 @@ from case_studies.speed.factorisations import incomplete_cholesky
 from case_studies.speed.filtering import exact_step, low_rank_step, thousand_steps
 from case_studies.speed.likelihoods import choice, fit_and_draws
 from case_studies.speed.measure import History, Row, machine, versions
+from case_studies.speed.model_choice import few_rows_of_many, many_rows, million_rows
 from case_studies.speed.simulations import batched_simulation, two_cores
 from case_studies.speed.streaming import large_table, streamed_against_memory
 
@@ -58,6 +59,14 @@ def likelihoods(quick: bool) -> Iterator[Row]:
         yield from choice(10_000)
 
 
+def models(quick: bool) -> Iterator[Row]:
+    """Probabilities of models from large tables."""
+    yield many_rows(50_000 if quick else 150_000)
+    if not quick:
+        yield few_rows_of_many(10_000)
+        yield million_rows(1_000_000)
+
+
 def groups(quick: bool, coal: Path | None) -> dict[str, Callable[[], Iterable[Row]]]:
     """Lines that belong together, by name, measured when they are called."""
     observations = 200 if quick else 1000
@@ -74,6 +83,7 @@ def groups(quick: bool, coal: Path | None) -> dict[str, Callable[[], Iterable[Ro
         "streaming": lambda: streaming(quick),
         "filtering": lambda: filtering(quick),
         "likelihoods": lambda: likelihoods(quick),
+        "models": lambda: models(quick),
     }
 
 

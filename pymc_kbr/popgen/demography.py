@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -101,13 +101,16 @@ def coalescent(
     for key, value in numbers.items():
         if isinstance(value, int | float) and not (key == "recombination_rate" and value == 0):
             positive(key, value)
+    samples = _samples(statistics, data, ploidy)
+    if data is None:
+        _check_names(statistics, samples, list(found), length)
     simulator = Coalescent(
         demography,
         statistics,
         tuple(given),
         tuple(numbers),
         tuple(found),
-        _samples(statistics, data, ploidy),
+        samples,
         None if data is None or not np.any(data.alleles < 0) else data.alleles < 0,
         ploidy,
         maps,
@@ -161,6 +164,9 @@ def _observed(
     elif isinstance(observed, Genotypes):
         data = observed
     elif hasattr(observed, "items"):
+        wrong = {key: one for key, one in observed.items() if not isinstance(one, int | float | np.number)}
+        if wrong:
+            raise TypeError(f"observed has {shown(wrong)}; statistics are numbers, NaN where one is missing")
         return None, {str(key): float(value) for key, value in observed.items()}
     else:
         raise TypeError(
@@ -194,6 +200,25 @@ def _samples(
         for key, own in data.ploidies().items()
         for ploidy_of_group, group in groupby(own)
     ]
+
+
+def _check_names(
+    statistics: Statistics, samples: list[tuple[str | None, int, int]], found: list[str], length: Any
+) -> None:
+    """Refuse observed statistics that are not those of simulations, before there are any."""
+    haplotypes, individuals = 0, dict[str, list[np.ndarray]]()
+    for population, count, ploidy in samples:
+        ends = haplotypes + ploidy * np.arange(count + 1)
+        individuals[str(population)] = [np.arange(*pair) for pair in pairwise(ends.tolist())]
+        haplotypes = int(ends[-1])
+    none = np.empty((0, haplotypes), dtype=int)
+    bases = float(length) if isinstance(length, int | float) else float(2**31)  # beyond every mask
+    made = [str(name) for name in statistics.of(Genotypes(none, np.empty(0), bases, individuals)).index]
+    if sorted(made) != sorted(found):
+        raise ValueError(
+            f"observed has the statistics {shown(found)}, and `statistics` makes {shown(made)} of "
+            "simulations; give those of the same `Statistics`"
+        )
 
 
 class Coalescent:

@@ -180,9 +180,15 @@ def spans_of(mask: Any) -> np.ndarray:
     else:
         found = np.asarray(mask, dtype=float)
         found = found.reshape(0, 2) if not found.size else found
-    if found.ndim != 2 or found.shape[1] != 2 or np.any(found[:, 0] < 0) or np.any(found[:, 0] > found[:, 1]):
+    if found.ndim != 2 or found.shape[1] != 2:
         raise ValueError(
             f"mask has the shape {found.shape}; give intervals (m, 2), each [start, end) from zero"
+        )
+    wrong = np.flatnonzero(~(found[:, 0] >= 0) | ~(found[:, 0] <= found[:, 1]))
+    if len(wrong):
+        raise ValueError(
+            f"mask has the interval {found[wrong[0]].tolist()}; give [start, end) with a start from zero "
+            "on and an end that is not before it"
         )
     joined: list[list[float]] = []
     for start, end in found[np.argsort(found[:, 0])].tolist():
@@ -355,15 +361,24 @@ def _records(path: Path, reader: Any) -> Iterator[tuple[str, int, np.ndarray]]:
     while True:
         try:
             record = next(records)
-            found = None if record.genotype is None else np.asarray(record.genotype.array())
         except StopIteration:
             return
         except Exception as error:
             raise ValueError(
                 f"{path} cannot be read beyond record {number}: it is truncated or damaged ({error})"
             ) from error
-        if found is None:
-            raise ValueError(f"{path} has no genotypes (GT) at {record.CHROM}:{record.POS}")
+        if "GT" not in record.FORMAT:
+            raise ValueError(
+                f"{path} has no genotypes (GT) at {record.CHROM}:{record.POS}, where its format is "
+                f"{shown(record.FORMAT)}; leave such sites out"
+            )
+        try:
+            found = np.asarray(record.genotype.array())
+        except Exception as error:
+            raise ValueError(
+                f"{path} has genotypes that cannot be read at {record.CHROM}:{record.POS}: it is damaged "
+                f"({error})"
+            ) from error
         yield record.CHROM, int(record.POS), found
         number += 1
 

@@ -7,7 +7,7 @@ import pandas as pd
 from tests.case_studies.readme_figures import Table, frame, number, word
 
 COALESCENT, MODEL_CHOICE, GAPS, DATA_SETS = "coalescent", "model_choice", "missing_statistics", "data_sets"
-OTHERS_PROBLEMS = "gallery"
+OTHERS_PROBLEMS, POPULATION_GENETICS = "gallery", "population_genetics"
 
 
 def toys() -> pd.DataFrame:
@@ -32,6 +32,17 @@ RICHER_COLUMNS = Table(
         1: ["energy_score"],
         2: [lambda line: 100 * line["lower_by"], lambda line: 100 * line["standard_error"]],
     },
+)
+TUBERCULOSIS = Table(
+    lambda: frame(POPULATION_GENETICS, "tuberculosis"),
+    {"quantity": word(0), "by": word(1)},
+    {2: ["mean"], 3: ["lower", "upper"]},
+    of_keys=(0, 1),
+)
+SPLIT = Table(
+    lambda: frame(POPULATION_GENETICS, "split"),
+    {"parameter": word(0)},
+    {1: ["truth"], 2: ["mean"], 3: ["lower", "upper"], 4: ["prior_lower", "prior_upper"]},
 )
 HISTORY = Table(
     lambda: frame(COALESCENT, "history"),

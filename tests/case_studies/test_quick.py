@@ -35,14 +35,18 @@ STUDIES = {
     "coalescent.history": ["history"],
     "model_choice": ["toys"],
     "missing_statistics": ["gaps", "seconds"],
+    "population_genetics": ["tuberculosis"],
     "data_sets": ["problems", "sizes"],
     "gallery": ["gallery"],
     "posterior_draws.joint_width": ["joint_width"],
     "posterior_draws.local_test": ["local_test"],
     "gallery.asked": ["asked", "asked_intervals"],
 }
-SHORTER = {"simulators": ["--models", "normal", "lotka_volterra"]}
-"""Options that leave out what differs from the rest in its model alone."""
+SHORTER = {
+    "simulators": ["--models", "normal", "lotka_volterra"],
+    "population_genetics": ["--only", "tuberculosis"],
+}
+"""Options that leave out what differs from the rest in its model alone, or needs msprime."""
 
 MAY_BE_EMPTY = {
     "more_than_kbr",  # only conditional means are compared with the rule

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import case_studies.speed.__main__ as command
-from case_studies.speed import measure
+from case_studies.speed import measure, model_choice
 from case_studies.speed.__main__ import groups
 from case_studies.speed.conditioning import localised_batch
 from case_studies.speed.measure import COLUMNS, History, Row
@@ -52,6 +52,13 @@ def test_lines_at_toy_sizes_are_complete():
     assert all(line.ratio >= 0 and line.ours and line.other and line.wanted for line in lines)
     difference = next(line for line in lines if "largest difference" in line.what)
     assert difference.ratio <= 1
+
+
+def test_a_comparison_of_models_at_toy_size_is_a_line():
+    line = model_choice.many_rows(600)
+    assert 0 < line.ratio < 10
+    assert "600 rows of 3 models and 2 statistics" in line.what
+    assert model_choice._compare(200, 3)["peak"] > 50
 
 
 def test_groups_have_the_names_that_the_command_takes():

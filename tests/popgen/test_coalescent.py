@@ -233,6 +233,8 @@ def others(size, time):
         ({"ploidy": 0}, "ploidy"),
         ({"observed": 3}, "path of a VCF"),
         ({"observed": {"pi": 1.0}}, None),
+        ({"observed": {"pi": 1.0}, "sequence_length": 2e4}, "observed has the statistics .*'pi'.*'pi_A'"),
+        ({"observed": {"pi_A": "low"}, "sequence_length": 2e4}, "observed has .*'low'.*numbers"),
         ({"observed": {"pi_A": 1.0}, "sequence_length": None}, "sequence_length"),
     ],
 )

@@ -136,7 +136,7 @@ def broken(kind, case):
     if kind == "beyond":
         return text_of(genotypes, positions + LENGTH, SAMPLES), "20000 bases"
     if kind == "no genotypes":
-        return text_of(genotypes, positions, SAMPLES).replace("GT", "XX"), "genotypes"
+        return text_of(genotypes, positions, SAMPLES).replace("GT", "XX"), r"no genotypes \(GT\) at 1:\d+.*XX"
     if kind == "cut":
         return text_of(genotypes, positions, SAMPLES)[:-20], "truncated"
     if kind == "all missing":
@@ -178,6 +178,12 @@ def test_one_of_several_contigs_is_read(tmp_path, case):
     pd.testing.assert_series_equal(settings().from_vcf(several, contig="2"), settings().from_vcf(alone))
     with pytest.raises(ValueError, match="no record of '3'"):
         settings().from_vcf(several, contig="3")
+
+
+@pytest.mark.parametrize("mask", [[(5, 1)], [(1, 5), (-2, 3)], [(np.nan, 3)]])
+def test_an_interval_of_a_mask_that_is_none_is_shown(mask):
+    with pytest.raises(ValueError, match=r"mask has the interval \["):
+        settings(mask=mask)
 
 
 def test_files_that_are_cut_or_not_there_are_refused(tmp_path, case):

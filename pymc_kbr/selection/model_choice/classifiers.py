@@ -116,18 +116,17 @@ class LocalLogistic:
 
     def _regressed(self, away: np.ndarray, model: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Probabilities of the models that near rows are of."""
-        # Uncorrelated, in which the regression converges in a few steps.
-        centre = np.average(away, axis=0, weights=weights)
-        around = away - centre
-        values, axes = np.linalg.eigh(around.T @ (weights[:, None] * around) / weights.sum())
+        # Uncorrelated about the observation, in which the regression converges in a few steps.
+        values, axes = np.linalg.eigh(away.T @ (weights[:, None] * away) / weights.sum())
         varying = values > len(values) * np.finfo(float).eps * values[-1]
         if not np.any(varying):
             return np.bincount(model, weights)[np.unique(model)] / weights.sum()
         axes = axes[:, varying] / np.sqrt(values[varying])
         # A ridge of next to nothing: rows that a plane parts have no finite slopes.
         regression = LogisticRegression(C=1e4, max_iter=REGRESSION_STEPS)
-        _fit(regression, around @ axes, model, weights)
-        found: np.ndarray = regression.predict_proba(-centre[None] @ axes)[0]
+        _fit(regression, away @ axes, model, weights)
+        # At the observation itself, where its own probabilities are those of the intercepts.
+        found: np.ndarray = regression.predict_proba(np.zeros((1, axes.shape[1])))[0]
         return found
 
 

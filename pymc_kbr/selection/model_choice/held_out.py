@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -116,16 +117,16 @@ class CrossValidated:
 
 
 def cross_validate(
-    fitted: Classifier, name: str, rows: Rows, observed: np.ndarray, rng: np.random.Generator
+    make: Callable[[], Classifier], name: str, rows: Rows, observed: np.ndarray, rng: np.random.Generator
 ) -> CrossValidated:
-    """Fit a method, with the settings that it chose on all rows, to all but a part, for each part."""
+    """Fit a method to all rows but a part, for each part."""
     order = rng.permutation(len(rows))
     # A classifier that conditions anew on each row is asked for some of them.
     most = max(1, SLOW.get(name, len(rows)) // FOLDS)
     probabilities, numbers, at_observed = [], [], []
     importance = np.zeros(rows.statistics.shape[1])
     for number, (part, seed) in enumerate(zip(np.array_split(order, FOLDS), rng.spawn(FOLDS), strict=True)):
-        classifier = fitted.again().fit(rows.part(np.setdiff1d(order, part)), seed)
+        classifier = make().fit(rows.part(np.setdiff1d(order, part)), seed)
         part = part[rows.scored[part] > 0]
         probabilities.append(classifier.probabilities(rows.statistics[part[:most]]))
         numbers.append(part[:most])

@@ -178,8 +178,10 @@ AUTO_METHODS = tuple(name for name in METHODS if name not in ("evidence", "fores
 SLOW = {"local_logistic": 500, "evidence": 60}
 """Methods that take long for each observation, and the held-out rows on which they are scored."""
 
-FAR_BEHIND = 2.0
-"""Standard errors by which a slow method is behind after a fifth of its rows to be asked for no more."""
+FEWEST_JUDGED = 12
+"""Rows, at least, after which a slow method is asked for no more where it is a standard error behind: it is
+taken where it is one ahead.
+"""
 
 COMPARED_SHARE, MOST_COMPARED = 0.2, 4000
 """Share of the rows that methods are compared on, and most of them."""
@@ -241,7 +243,7 @@ def choose_method(names: list[str], rows: Rows, rng: np.random.Generator) -> lis
             found = log_scores(classifier.probabilities(scored.statistics[part]), scored.model[part])
             scores[name] = np.append(scores[name], found)
             lead, error = _lead(scores[name], scores[best or name], weights)
-            if lead < -FAR_BEHIND * error:
+            if lead < -error:
                 return
 
     fast = [name for name in names if name not in SLOW]
@@ -252,7 +254,8 @@ def choose_method(names: list[str], rows: Rows, rng: np.random.Generator) -> lis
     )
     for name in names:
         if name in SLOW:
-            score(name, [SLOW[name] // 5, SLOW[name]] if best else [SLOW[name]], best)
+            first = min(SLOW[name], max(FEWEST_JUDGED, SLOW[name] // 5))
+            score(name, [first, SLOW[name]] if best else [SLOW[name]], best)
     best = best or max(names, key=lambda name: np.average(scores[name], weights=weights[: len(scores[name])]))
     for name in names:
         lead, error = _lead(scores[name], scores[best], weights)

@@ -1,0 +1,1 @@
+"""From data that population geneticists have to posteriors, against published ones and against the truth."""
