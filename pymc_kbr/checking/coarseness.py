@@ -24,7 +24,7 @@ from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.simulation.prior.proposal import can_be_freed
 from pymc_kbr.tables.reference_table import ReferenceTable
 
-_AS_MANY = "which mostly takes as many simulations again; draws of the prior alone would have to be {many}"
+_AS_MANY = "which usually takes as many simulations again; from the prior alone you would need {many}"
 REMEDIES = {
     "rounds": f"simulate in rounds near the observation (`rounds='auto'`, `refine` or `zoom`), {_AS_MANY}",
     "forced": f"simulate in rounds near the observation (`rounds=4`, `refine` or `zoom`), {_AS_MANY}",

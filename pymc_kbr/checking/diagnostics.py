@@ -78,8 +78,8 @@ def _misspecified(
         return None
     return Concern(
         "misspecified",
-        f"the model makes data as unlike the others as the observation in {seen.pvalue:.2%} of simulations: "
-        "no parameters of the prior may make such data; look at `misspecification(table)`, at "
+        f"only {seen.pvalue:.2%} of simulations are as unusual as the observation: "
+        "perhaps no parameters in the prior produce such data; look at `misspecification(table)`, at "
         "`plot_observation_support(table)` for the statistics, and at the simulator",
     )
 
@@ -122,7 +122,7 @@ def _strange(seen: Signs) -> list[Concern]:
             f"the parameter {seen.parameter_names[found.column]!r} is far from all others in "
             f"{len(found.rows)} of {seen.rows} rows ({found.shown()}), and no tail of theirs reaches there: "
             f"its deviation is {found.deviation:.2g}, and {found.of_the_rest:.2g} without a few rows; "
-            "regressions and the choice of an estimator hang on these rows, and they may be among the atoms: "
+            "regressions and the choice of an estimator depend on these rows, and draws may include them: "
             "drop them if they went wrong",
         )
         for found in seen.strange
@@ -193,7 +193,7 @@ def _impossible(seen: Signs) -> list[Concern]:
             "impossible",
             f"the statistic {seen.statistic_names[j]!r} is {simulated:.6g} in every simulation "
             f"and {observed:.6g} in the data: the model cannot make the data, and the posterior "
-            "does not know of it; look at the simulator and the statistic, or leave it out",
+            "takes no account of it; look at the simulator and the statistic, or leave it out",
         )
         for j, simulated, observed in seen.impossible
     ]

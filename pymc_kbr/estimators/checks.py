@@ -59,7 +59,7 @@ def warn_of_strange(table: FittedTable) -> None:
         warnings.warn(
             f"the parameter in column {found.column} is far from all others in {_few(found, table, sample)}, "
             f"and no tail of theirs reaches there: its deviation is {larger} that of the rest. "
-            "Regressions and the choice of an estimator hang on these rows, and they may be among the atoms; "
+            "Regressions and the choice of an estimator depend on these rows, and draws may include them; "
             "leave them out if they went wrong",
             UserWarning,
             stacklevel=users_line(),
@@ -85,8 +85,8 @@ def warn_of_copies(table: FittedTable) -> None:
     if copies:
         warnings.warn(
             f"{copies} of {len(rows)} rows are copies of others, in all digits of all parameters and "
-            "statistics. Each counts as a simulation of its own: what is chosen by rows that are left out, "
-            "and a learned likelihood above all, takes noise for knowledge, and the posterior may be far too "
+            "statistics. Each counts as a simulation of its own: choices made on held-out rows, "
+            "and above all a learned likelihood, then overfit noise, and the posterior may be far too "
             "narrow; leave the copies out, as with `drop_duplicates()` of a data frame",
             PosteriorWarning,
             stacklevel=users_line(),

@@ -159,7 +159,7 @@ def warn_of_few(effective_sample_size: float, rows: int) -> None:
     if effective_sample_size < FEW:
         warnings.warn(
             f"the density ratio of the new prior to the table's has an effective sample size of "
-            f"{effective_sample_size:.0f} among {rows} rows; the posterior rests on so few: simulate a table "
+            f"{effective_sample_size:.0f} among {rows} rows; the posterior rests on these: simulate a table "
             "from the new prior, or a larger one; where the ratio is that of two models, and the new prior "
             "not much narrower in any parameter, leave `model` out, for a ratio that is estimated and smooth",
             UserWarning,

@@ -45,7 +45,7 @@ def simulate(
     model : pymc.Model, optional
         The model; that of the surrounding ``with`` block where left out. Its observed variables may
         be `pm.Simulator`s, one or several, and ordinary distributions. Where there is a simulator, the
-        density of the others that do not hang together with it is not simulated and matched: it weights the
+        density of those unconnected with it is not simulated and matched: it weights the
         rows, with the model's Potentials, as `prior_ratio`.
     random_seed : int or numpy.random.Generator, optional
         The same seed gives the same table, bit for bit, with any number of cores. A longer table of

@@ -238,8 +238,8 @@ def _warn_of_far(rows: Rows, observed: np.ndarray) -> None:
     if len(far):
         warnings.warn(
             f"{len(far)} of {len(observed)} observations are farther from the simulations of all models than "
-            f"these are from each other (the first is in row {far[0]}): no model may make such data, and how "
-            "probable each is rests on a formula beyond its rows; look at `observation_support`",
+            f"these are from each other (the first is in row {far[0]}): perhaps none makes such data, and "
+            "the model probabilities are extrapolated beyond the simulations; look at `observation_support`",
             PosteriorWarning,
             stacklevel=users_line(),
         )
