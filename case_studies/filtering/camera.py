@@ -26,7 +26,7 @@ from pymc_kbr.filtering.choice import OBSERVATION_SCALES, PRIOR_STRENGTH, START
 from pymc_kbr.filtering.validation import nearest_rotation
 from pymc_kbr.gram import IncompleteCholesky
 from pymc_kbr.kernels import Gaussian, Kernel, median_heuristic
-from pymc_kbr.regression.leave_one_out import choose_kernel_and_ridge
+from pymc_kbr.regression.choose_ridge import choose_kernel_and_ridge
 
 HERE = Path(__file__).parent
 FRAMES, RUNS, NOISES, SEED = 1800, 10, (1e-3, 1e-4), 97

@@ -11,7 +11,7 @@ import pandas as pd
 
 import pymc_kbr as pk
 from pymc_kbr.kernels import Gaussian, median_heuristic
-from pymc_kbr.regression.leave_one_out import SCALES, choose_kernel_and_ridge
+from pymc_kbr.regression.choose_ridge import SCALES, choose_kernel_and_ridge
 from pymc_kbr.tables.datasets import load_coalescent
 
 Problem = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray]]

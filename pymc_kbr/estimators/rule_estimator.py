@@ -20,7 +20,7 @@ from pymc_kbr.gram import Exact, Gram, Operator, RandomFeatures, Solver, make_so
 from pymc_kbr.gram.dense import centred_gram
 from pymc_kbr.gram.solvers import solver_for, streams
 from pymc_kbr.kernels import FAMILIES, Gaussian, Kernel, Linear, check_kernel, median_heuristic
-from pymc_kbr.regression.leave_one_out import SCALES, KernelAndRidge, choose_kernel_and_ridge
+from pymc_kbr.regression.choose_ridge import SCALES, KernelAndRidge, choose_kernel_and_ridge
 
 NAMED = ("median", "bayesian")
 """Bandwidths that are chosen from the statistics alone."""

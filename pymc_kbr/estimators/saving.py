@@ -82,7 +82,7 @@ RENAMED = {
     f"{LIKELIHOOD}.prior_margins:NormalMixture": f"{LIKELIHOOD}.prior_density:MarginMixture",
     f"{LIKELIHOOD}.smooth_function:Basis": f"{LIKELIHOOD}.smooth_function:WhitenedBasis",
     f"{LIKELIHOOD}.smooth_function:Fitted": f"{LIKELIHOOD}.smooth_function:SmoothFit",
-    "pymc_kbr.regression.leave_one_out:Choice": "pymc_kbr.regression.leave_one_out:KernelAndRidge",
+    "pymc_kbr.regression.choose_ridge:Choice": "pymc_kbr.regression.choose_ridge:KernelAndRidge",
 } | dict.fromkeys(
     (
         "pymc_kbr.selection.budget:Cost",

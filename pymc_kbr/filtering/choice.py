@@ -15,7 +15,7 @@ from pymc_kbr.filtering.training import Joint, Training
 from pymc_kbr.filtering.transitions import Regression
 from pymc_kbr.gram.dense import CachedGram
 from pymc_kbr.kernels import Kernel
-from pymc_kbr.regression.leave_one_out import choose_kernel_and_ridge
+from pymc_kbr.regression.choose_ridge import choose_kernel_and_ridge
 
 STATE_SCALES = (0.2, 0.3, 0.5, 1.0, 2.0)
 """Bandwidths on the states that are tried, in medians of their distances."""

@@ -12,7 +12,7 @@ from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.gram import LowRankGram, RandomlyPivotedCholesky
 from pymc_kbr.kernels import FAMILIES, median_heuristic
-from pymc_kbr.regression.leave_one_out import RIDGES, SCALES, choose_kernel_and_ridge
+from pymc_kbr.regression.choose_ridge import RIDGES, SCALES, choose_kernel_and_ridge
 
 RANK, TOLERANCE = 600, 1e-5
 """Where the factorisation of the Gram matrix ends: rank, and residual as a share of the trace."""

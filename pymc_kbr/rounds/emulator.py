@@ -14,7 +14,7 @@ from pymc_kbr.arrays.refusals import LARGEST_FLOAT, shown
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.gram import Gram, make_solver
 from pymc_kbr.kernels import Gaussian, median_heuristic
-from pymc_kbr.regression.leave_one_out import choose_kernel_and_ridge
+from pymc_kbr.regression.choose_ridge import choose_kernel_and_ridge
 from pymc_kbr.simulation.progress import tracked
 from pymc_kbr.tables.reference_table import ReferenceTable
 

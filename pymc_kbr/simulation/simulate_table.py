@@ -5,8 +5,8 @@ from __future__ import annotations
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.simulation.failures import check_failures, split_failures
 from pymc_kbr.simulation.forward_model import ForwardModel
-from pymc_kbr.simulation.in_store import simulate_in_store
 from pymc_kbr.simulation.options import InMemory, SimulationOptions
+from pymc_kbr.simulation.resume_store import simulate_in_store
 from pymc_kbr.simulation.stages import (
     choose_execution,
     open_simulation,
@@ -28,7 +28,7 @@ def simulate_table(
     Parameters
     ----------
     options : SimulationOptions
-    forward : Forward
+    forward : ForwardModel
         The model, which may have made other tables before.
     head : ReferenceTable, optional
         The first rows, simulated in memory with the same options but for their number, and to be extended:

@@ -19,7 +19,7 @@ from pymc_kbr.embedding.rules import (
 from pymc_kbr.estimators.prior_weights import ratio_of_draws
 from pymc_kbr.gram import DenseGram, IncompleteCholesky
 from pymc_kbr.kernels import Gaussian, Laplace, Matern
-from pymc_kbr.regression.leave_one_out import LeaveOneOut
+from pymc_kbr.regression.choose_ridge import LeaveOneOut
 from pymc_kbr.selection.cross_validation import embedding_distances
 
 N = 150

@@ -7,7 +7,7 @@ from scipy.linalg import solve
 import pymc_kbr as pk
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.kernels import Gaussian
-from pymc_kbr.regression.leave_one_out import LeaveOneOut
+from pymc_kbr.regression.choose_ridge import LeaveOneOut
 
 OBSERVED = np.array([[0.5, -1.0, 0.3], [0.0, 0.2, -0.1], [2.0, 1.0, 1.0]])
 

@@ -27,8 +27,8 @@ from pymc_kbr.estimators.summaries.relevance import mean_gradients
 from pymc_kbr.estimators.summaries.transformed import CommonScale, Dependent
 from pymc_kbr.gram import pivoted_cholesky
 from pymc_kbr.kernels import Gaussian, median_heuristic, parameter_kernel
+from pymc_kbr.regression.choose_ridge import SCALES, choose_kernel_and_ridge
 from pymc_kbr.regression.kernel_ridge import KernelRegression, RidgeRegression
-from pymc_kbr.regression.leave_one_out import SCALES, choose_kernel_and_ridge
 
 N = 90
 

@@ -13,7 +13,7 @@ from pymc_kbr.estimators import kernel_density, nadaraya_watson, rule_estimator
 from pymc_kbr.estimators.kernel_density import least_squares_score
 from pymc_kbr.gram import Nystroem, Subsample
 from pymc_kbr.kernels import Gaussian, Laplace, Linear, median_heuristic
-from pymc_kbr.regression.leave_one_out import SCALES, choose_kernel_and_ridge
+from pymc_kbr.regression.choose_ridge import SCALES, choose_kernel_and_ridge
 
 N = 60
 

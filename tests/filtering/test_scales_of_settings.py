@@ -10,7 +10,7 @@ from pymc_kbr.filtering import filter as published
 from pymc_kbr.filtering.choice import transition_ridge
 from pymc_kbr.filtering.training import Joint, Training, Units
 from pymc_kbr.kernels import Gaussian, Linear, median_heuristic
-from pymc_kbr.regression.leave_one_out import choose_kernel_and_ridge
+from pymc_kbr.regression.choose_ridge import choose_kernel_and_ridge
 from tests.filtering.problems import turning
 
 N = 64

@@ -17,7 +17,7 @@ from pymc_kbr.filtering.transitions import RULES, Regression, SumRule
 from pymc_kbr.gram import Auto, IncompleteCholesky
 from pymc_kbr.gram.low_rank import LowRankGram
 from pymc_kbr.kernels import Gaussian, Laplace
-from pymc_kbr.regression.leave_one_out import choose_kernel_and_ridge
+from pymc_kbr.regression.choose_ridge import choose_kernel_and_ridge
 from tests.filtering.problems import SETTINGS, conditioned, fixed, gram, turning
 
 N, STEPS = 30, 5

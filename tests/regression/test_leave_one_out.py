@@ -6,7 +6,7 @@ from scipy.linalg import inv, solve
 from sklearn.gaussian_process import kernels as sk
 
 from pymc_kbr.kernels import Gaussian, Linear, parameter_kernel
-from pymc_kbr.regression.leave_one_out import (
+from pymc_kbr.regression.choose_ridge import (
     RIDGES,
     SCALES,
     LeaveOneOut,

@@ -6,8 +6,8 @@ from scipy.linalg import solve
 
 from pymc_kbr.kernels import Gaussian, median_heuristic
 from pymc_kbr.regression import kernel_ridge as ridge_module
+from pymc_kbr.regression.choose_ridge import RIDGES, choose_kernel_and_ridge
 from pymc_kbr.regression.kernel_ridge import KernelRegression, RidgeRegression
-from pymc_kbr.regression.leave_one_out import RIDGES, choose_kernel_and_ridge
 
 N = 40
 RNG = np.random.default_rng(3)

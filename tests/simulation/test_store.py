@@ -338,7 +338,7 @@ def test_a_finished_store_that_may_not_be_written_is_read(read_only, whole, monk
         raise AssertionError("locked")
         yield
 
-    monkeypatch.setattr("pymc_kbr.simulation.in_store.locked", not_locked)
+    monkeypatch.setattr("pymc_kbr.simulation.resume_store.locked", not_locked)
     same(again(read_only / "table.zarr"), whole)
     assert files_of(read_only) == before
     assert os.stat(read_only).st_mtime_ns == changed  # a lock that is gone by now would show

@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pymc_kbr as pk
-from pymc_kbr.simulation import in_store
-from pymc_kbr.simulation.in_store import changes, code_of
+from pymc_kbr.simulation import resume_store
+from pymc_kbr.simulation.resume_store import changes, code_of
 from pymc_kbr.tables import layout
 from pymc_kbr.tables import store as store_module
 from pymc_kbr.tables.store import TableStore
@@ -569,10 +569,10 @@ def test_a_simulator_that_fails_now_is_said(tmp_path):
 def as_before(path):
     """Make of a store one of the version before: without digests and what is compared since."""
     shutil.rmtree(path / layout.DIGESTS)
-    shutil.rmtree(path / in_store.FIRST_LOG_KNOWN, ignore_errors=True)
+    shutil.rmtree(path / resume_store.FIRST_LOG_KNOWN, ignore_errors=True)
     held = TableStore.open(path)
     documents = dict(held.documents)
-    documents["identity"].pop(in_store.KNOWN)
+    documents["identity"].pop(resume_store.KNOWN)
     for name in (layout.ARRAYS, layout.TOKEN, "simulators"):
         documents.pop(name)
     texts = {name: json.dumps(document, sort_keys=True) for name, document in documents.items()}
@@ -734,7 +734,7 @@ def write_all(held, until=None):
     rows = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        pieces = in_store.Stored(held, ROWS, again=False).pieces()
+        pieces = resume_store.Stored(held, ROWS, again=False).pieces()
     for piece in pieces:
         values = TRUTH[piece.start : piece.stop].copy()
         failures = {row: text for row, text in FAILED.items() if row in piece}

@@ -14,7 +14,7 @@ from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
 from pymc_kbr.gram import pivoted_cholesky
 from pymc_kbr.kernels import Gaussian, median_heuristic, parameter_kernel
-from pymc_kbr.regression.leave_one_out import SCALES, choose_kernel_and_ridge
+from pymc_kbr.regression.choose_ridge import SCALES, choose_kernel_and_ridge
 
 # --- shared by all summaries ---
 

@@ -112,8 +112,8 @@ def _simulation_of(
     options: SimulationOptions, forward: ForwardModel, held: TableStore | None
 ) -> AbstractContextManager[Simulation]:
     # Without a seed, the same call goes on with the one that it began with.
-    needs_refinement = held is not None and options.random_seed is None
-    entropy = int(held.documents["seed"]) if held and needs_refinement else entropy_of(options.random_seed)
+    keeps_seed = held is not None and options.random_seed is None
+    entropy = int(held.documents["seed"]) if held and keeps_seed else entropy_of(options.random_seed)
     return open_simulation(options, forward, entropy)
 
 
