@@ -911,6 +911,7 @@ class KernelLikelihood(LearnedDensity):
         """
         other = copy(self)
         other._seed = int(rng.integers(2**63))
+        other.__dict__.pop("_log_integral", None)
         return other
 
     def under(self, log_prior: LogDensity | None) -> Self:
@@ -930,6 +931,7 @@ class KernelLikelihood(LearnedDensity):
             return self
         exact = copy(self)
         exact.log_prior_, exact.prior_estimated_ = log_prior, 0.0
+        exact.__dict__.pop("_log_integral", None)
         return exact
 
     def marginal(self, columns: np.ndarray) -> Self | None:

@@ -153,3 +153,21 @@ def test_appended_tables_know_their_share_of_the_prior_where_it_is_one(one, othe
         )
         tables.append(dataclasses.replace(table, origin=dataclasses.replace(table.origin, prior_mass=mass)))
     assert tables[0].append(tables[1]).origin.prior_mass == both
+
+
+def test_the_evidence_does_not_depend_on_the_scale_of_a_prior_or_on_what_was_asked_before():
+    rng = np.random.default_rng(2)
+    theta = rng.normal(size=(600, 1))
+    x = theta + 0.5 * rng.normal(size=(600, 1))
+    likelihood = pk.KernelLikelihood("location_scale", particles=1000).fit(theta, x, random_seed=1)
+
+    def scaled(points):
+        return stats.norm.logpdf(points[:, 0]) + 100
+
+    new = likelihood.under(scaled).condition([0.7]).settings["log_evidence"]
+    before = likelihood.condition([0.7]).settings["log_evidence"]
+    again = likelihood.under(scaled).condition([0.7]).settings["log_evidence"]
+    assert again == new
+    # A thousand weighted draws give each to a few hundredths.
+    assert new == pytest.approx(before, abs=0.1)
+    assert new == pytest.approx(stats.norm(0, np.sqrt(1.25)).logpdf(0.7), abs=0.15)

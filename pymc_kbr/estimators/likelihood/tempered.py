@@ -104,29 +104,41 @@ def log_integral(
 ) -> float:
     """Log integral of a prior that is known up to a factor, by weighted rows of it and draws of a mixture.
 
-    Rows may be those of a region, or weighted by what else is known; the evidence is relative to them.
+    Rows may be those of a region where the density is cut, too, or weighted by what else is known; the
+    evidence is relative to them.
     X.-L. Meng and W. H. Wong, Simulating ratios of normalizing constants via a simple identity, Statistica
     Sinica 6 (1996), equation 4.1.
     """
     # Shapes: start (n, q); start_log_weights (n,).
     prior, base = log_at_start(log_prior, start, start_log_weights)
     fine = np.isfinite(prior) & np.isfinite(base)
-    if np.count_nonzero(fine) <= start.shape[1]:
+    if np.count_nonzero(fine) < 2 * (start.shape[1] + 1):
         return 0.0
-    rows, logs, streams = start[fine], base[fine] - logsumexp(base[fine]), Streams([rng])
-    cloud = rows[resample(logs[None], draws, streams.uniform(1)[:, 0])]
-    mixture = fit_mixtures(cloud, _spread(rows), _sizes(draws, start.shape[1]), streams)
-    drawn = mixture_draws(mixture, draws, streams)
-    # Log ratios of the prior to the mixture, at the rows and at the draws.
-    at_rows = prior[fine] - log_student_mixture(mixture, rows[None])[0]
-    at_draws = log_prior(drawn[0]) - log_student_mixture(mixture, drawn)[0]
-    at_draws[np.isnan(at_draws)] = -np.inf
-    sizes = np.log([float(effective_size(logs)), draws])
+    rows, logs, streams = start[fine], base[fine], Streams([rng])
+    # A mixture is nearer to the rows that it was fitted to than the prior is: each half serves the other.
+    halves = np.array_split(rng.permutation(len(rows)), 2)
+    found = []
+    for one, other in (halves, halves[::-1]):
+        cloud = rows[one][resample(logs[one][None], draws, streams.uniform(1)[:, 0])]
+        mixture = fit_mixtures(cloud, _spread(rows), _sizes(draws, start.shape[1]), streams)
+        drawn = mixture_draws(mixture, draws, streams)
+        # Log ratios of the prior to the mixture, at rows and at draws.
+        at_rows = prior[fine][other] - log_student_mixture(mixture, rows[other][None])[0]
+        at_draws = log_prior(drawn[0]) - log_student_mixture(mixture, drawn)[0]
+        at_draws[np.isnan(at_draws)] = -np.inf
+        weights = logs[other] - logsumexp(logs[other])
+        found.append(_log_ratio(weights, at_rows, at_draws, iterations))
+    return float(np.mean(found))
+
+
+def _log_ratio(log_weights: np.ndarray, at_rows: np.ndarray, at_draws: np.ndarray, iterations: int) -> float:
+    """Log of the ratio of two densities' integrals, by their log ratios at draws of the first and second."""
+    sizes = np.log([float(effective_size(log_weights)), len(at_draws)])
     first, second = sizes - logsumexp(sizes)
     found = float(np.median(at_rows))
     for _ in range(iterations):
-        above = logsumexp(at_draws - np.logaddexp(first + at_draws, second + found)) - np.log(draws)
-        below = logsumexp(logs - np.logaddexp(first + at_rows, second + found))
+        above = logsumexp(at_draws - np.logaddexp(first + at_draws, second + found)) - np.log(len(at_draws))
+        below = logsumexp(log_weights - np.logaddexp(first + at_rows, second + found))
         found = float(above - below)
     return found
 
@@ -229,11 +241,14 @@ class Sample(NamedTuple):
         """Log weights (b, n) at temperatures (b,)."""
         return self.log_weights + scaled(self.values, temperature)
 
-    def temperature(self, size: float | np.ndarray, highest: float = 1.0) -> np.ndarray:
-        """The highest (b,) at which the effective size is this."""
+    def temperature(
+        self, size: float | np.ndarray, highest: float = 1.0, lowest: np.ndarray | float = 0.0
+    ) -> np.ndarray:
+        """The highest (b,) at which the effective size is this, from the lowest (b,) on."""
+        # Weights of a mixture are even near the temperature that it was fitted at, and uneven on both sides.
         b = len(self.free)
         weights = self.tempered(np.zeros(b))
-        return next_step(self.values, np.full(b, highest), np.broadcast_to(size, b), weights)
+        return next_step(self.values, np.full(b, highest), np.broadcast_to(size, b), weights, lowest)
 
     def extended(self, other: Sample) -> Sample:
         """With more draws of the same mixtures, each sample weighted by its size."""
@@ -329,6 +344,7 @@ def beginnings(
     # What a mixture says of few different rows, its own draws would only confirm.
     wanted = learnt_from * len(rows.labels) / len(np.unique(rows.labels))
     at, sample, left = np.arange(k), rows, np.ones(k, dtype=bool)
+    lowest: np.ndarray | float = 0.0
     mixture: LocalMixture | None = None
     for stage in range(mixtures + 1):
         good = effective_size(sample.tempered(np.ones(len(at)))) >= (count / 2 if mixture else particles)
@@ -339,11 +355,16 @@ def beginnings(
                 of_same = log_likelihood, log_prior, mixture.rows(good), 2 * particles - count
                 which = which.extended(weighted_draws(*of_same, at[good], own))
             yield at[good], which.beginning(one, particles, own, independent=True)
-        temperature = sample.temperature(wanted, highest)
-        going = ~good & (effective_size(sample.tempered(temperature)) >= wanted)
-        if stage == mixtures or not going.any():
+        if stage == mixtures:
             break
-        at, sample, temperature, wanted = at[going], sample.rows(going), temperature[going], learnt_from
+        temperature = sample.temperature(wanted, highest, lowest)
+        going = ~good & (effective_size(sample.tempered(temperature)) >= wanted)
+        if mixture is not None:  # as many times higher by each mixture that is left as by this one
+            going &= temperature * (temperature / lowest) ** (mixtures - 1 - stage) >= highest
+        if not going.any():
+            break
+        at, sample, wanted = at[going], sample.rows(going), learnt_from
+        lowest = temperature = temperature[going]
         own = streams.rows(at)
         clouds = sample.picked(temperature, 2 * learnt_from, own)
         clouds = np.take_along_axis(sample.free, clouds[..., None], axis=1)
@@ -788,17 +809,21 @@ def effective_size(log_weights: np.ndarray) -> np.ndarray:
 
 
 def next_step(
-    log_likelihood: np.ndarray, largest: np.ndarray, size: np.ndarray, log_weights: np.ndarray | float = 0.0
+    log_likelihood: np.ndarray,
+    largest: np.ndarray,
+    size: np.ndarray,
+    log_weights: np.ndarray | float = 0.0,
+    smallest: np.ndarray | float = 0.0,
 ) -> np.ndarray:
     """The largest step of temperature after which the effective size is still `size`."""
-    # Shapes: log_likelihood (b, m); largest (b,); size (b,); log_weights (m,) or (b, m); returned: (b,).
+    # Shapes: log_likelihood (b, m); largest, size, smallest (b,); log_weights (m,) or (b, m); returned: (b,).
 
     def size_after(step: np.ndarray) -> np.ndarray:
         return effective_size(log_weights + scaled(log_likelihood, step))
 
     step = largest.copy()
     short = size_after(step) < size
-    low, high = np.full(len(step), np.log(SMALLEST_STEP)), np.log(largest)
+    low, high = np.log(np.maximum(np.broadcast_to(smallest, len(step)), SMALLEST_STEP)), np.log(largest)
     # Thirty halvings of the logarithm's range leave a relative error below 1e-7.
     for _ in range(30 if short.any() else 0):
         middle = (low + high) / 2

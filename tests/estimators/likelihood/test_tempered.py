@@ -68,6 +68,15 @@ def test_the_integral_of_a_prior_that_is_known_up_to_a_factor(q, rng):
     np.testing.assert_allclose(found, [3.0, tilted], atol=4 * 0.02)
 
 
+@pytest.mark.parametrize(("q", "rows"), [(2, 50), (10, 200)])
+def test_the_integral_of_few_rows_is_unbiased(q, rows):
+    found = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        found.append(log_integral(log_normal, rng.normal(size=(rows, q)), rng))
+    assert within_errors(found, 0)
+
+
 @pytest.mark.statistical
 def test_four_modes_far_apart_keep_their_weights_and_evidence(rng):
     """Signs of two of three parameters do not matter, and modes are twenty deviations apart."""
