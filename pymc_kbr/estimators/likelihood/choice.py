@@ -104,7 +104,7 @@ def choose_form(
 ) -> Choice:
     """Fit forms to some rows and take the one under which others are densest.
 
-    A form whose transforms of other rows are not uniform is taken only where none has uniform ones.
+    A denser form whose transforms of these rows are not uniform does not replace one that has uniform ones.
     """
     # Shapes: theta (n, q); points (n, e).
     n = len(theta)
