@@ -11,9 +11,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pymc as pm
-from pymc_kbr.arrays.pictures.palette import COLOURS, RULE
 
 import pymc_kbr as pk
+from pymc_kbr.arrays.plotting import COLOURS, RULE
 
 TRUTH = {"north": 8_000.0, "south": 3_000.0, "time": 2_000.0, "migration": 1e-4}
 """Sizes of the populations, generations since they parted, share of migrants a generation."""

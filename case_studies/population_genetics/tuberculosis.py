@@ -13,9 +13,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pymc as pm
-from pymc_kbr.arrays.pictures.palette import COLOURS
 
 import pymc_kbr as pk
+from pymc_kbr.arrays.plotting import COLOURS
 
 OBSERVED_SIZES = {1: 282, 2: 20, 3: 13, 4: 4, 5: 2, 8: 1, 10: 1, 15: 1, 23: 1, 30: 1}
 """Clusters of each size: Small et al. (1994), as in Tanaka et al. (2006)."""

@@ -248,8 +248,8 @@ def test_no_site_at_all_is_no_error():
         ({"distances": [3, 1]}, "rising"),
         ({"sites": 1}, "at least 2"),
         ({"run": 0}, "above zero"),
-        ({"mask": [(5, 3)]}, "intervals"),
-        ({"mask": [1, 2, 3]}, "intervals"),
+        ({"mask": [(5, 3)]}, "interval"),
+        ({"mask": [1, 2, 3]}, "interval"),
         ({"mask": "nothing.bed"}, "no file"),
     ],
 )
