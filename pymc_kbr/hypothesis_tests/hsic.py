@@ -19,7 +19,7 @@ from pymc_kbr.hypothesis_tests.choices import (
     for_both,
     kernels_of,
     of_several,
-    refuse_without_permutations,
+    of_side,
 )
 from pymc_kbr.hypothesis_tests.result import TestResult, by_permutation
 from pymc_kbr.kernels import Kernel
@@ -35,7 +35,7 @@ def hsic_test(
     y: Any,
     *,
     kernel: str | Kernel | tuple[Any, Any] | None = None,
-    bandwidth: Bandwidth | tuple[Bandwidth, Bandwidth] = "median",
+    bandwidth: Bandwidth | tuple[Bandwidth | None, Bandwidth | None] | None = None,
     statistic: str = "unbiased",
     null: str = "permutation",
     permutations: int = 1000,
@@ -52,10 +52,12 @@ def hsic_test(
     kernel : str or Kernel or pair of these, optional
         "gaussian" (where left out), "laplace", "matern", or a kernel with its own bandwidth; a pair (a tuple)
         has one for x and one for y.
-    bandwidth : "median", "bayesian", "several" or float, or pair of these or of lists, one for each column
-        Of each sample by its own median heuristic or maximum marginal likelihood, or given; see `mmd_test`.
-        "several" tries four of each sample, together sixteen times as long: for what a kernel of median
-        bandwidth is too wide for, such as waves.
+    bandwidth : "aggregated", "median", "bayesian" or float, or pair of these or of lists, optional
+        Of each sample four of its own, an eighth to nearly three times the median of its distances, of which
+        the pair counts at which the samples stand out most from their permutations; by its median heuristic
+        or maximum marginal likelihood; or given, of a list one for each column. Left out, it is as of
+        `mmd_test`. Aggregation finds waves, for which a kernel of median bandwidth is too wide, and takes
+        longer.
     statistic : "unbiased" or "biased"
     null : "permutation" or "gamma"
         p-values by permuting the rows of y against those of x, or by the gamma distribution with the mean and
@@ -76,8 +78,8 @@ def hsic_test(
     Returns
     -------
     TestResult
-        With "several", `statistic` and `null` are in deviations of the permutations, and `kernels` those at
-        which the samples stand out most.
+        With "aggregated", `statistic` and `null` are in deviations of the permutations, and `kernels` those
+        at which the samples stand out most.
 
     Raises
     ------
@@ -113,12 +115,11 @@ def hsic_test(
     rng = generator_of(random_seed)
     bandwidth_x, bandwidth_y = for_both("bandwidth", bandwidth)
     kernel_x, kernel_y = for_both("kernel", kernel)
-    of_x, of_y = kernels_of(x, kernel_x, bandwidth_x), kernels_of(y, kernel_y, bandwidth_y)
-    kernels = [(one, other) for one in of_x for other in of_y]
     if form == "auto":
         form = "exact" if len(x) <= ALL_PAIRS_ROWS else "random_features"
-    if len(kernels) > 1:
-        refuse_without_permutations(null, form)
+    of_x = kernels_of(x, kernel_x, bandwidth_x, of_side, null, form)
+    of_y = kernels_of(y, kernel_y, bandwidth_y, of_side, null, form)
+    kernels = [(one, other) for one in of_x for other in of_y]
     if form == "block":
         return _by_blocks(x, y, kernels[0], block, rng)
     first, second = (
@@ -151,6 +152,7 @@ class Side:
 
     def __init__(self, gram: np.ndarray | None, factor: np.ndarray | None) -> None:
         self.gram, self.factor = gram, factor
+        self._order, self._reordered = np.empty(0), np.empty((0, 0))
         if factor is not None:
             self.diagonal = np.einsum("ij,ij->i", factor, factor)
             self.sums = factor @ factor.sum(axis=0)
@@ -189,6 +191,12 @@ class Side:
             self.gram = self.factor @ self.factor.T
         return self.gram
 
+    def reordered(self, order: np.ndarray) -> np.ndarray:
+        """The matrix, rows and columns in an order (n,), kept for the next kernel of the other side."""
+        if self._order is not order:
+            self._order, self._reordered = order, self.whole()[np.ix_(order, order)]
+        return self._reordered
+
     def traces(self) -> Traces:
         """Of the centred matrix."""
         if self.factor is not None:
@@ -201,21 +209,16 @@ class Dependences:
 
     def __init__(self, first: Side, second: Side, biased: bool) -> None:
         self.first, self.second, self.biased = first, second, biased
-        self._factors = first.factor is not None and second.factor is not None
-        self._matrices = None if self._factors else (first.whole(), second.whole())
 
     def __call__(self, order: np.ndarray) -> float:
         """For rows of the second sample in an order (n,)."""
         first, second, n = self.first, self.second, len(order)
-        if self._matrices is None:
-            assert first.factor is not None
-            assert second.factor is not None
+        if first.factor is not None and second.factor is not None:
             # tr(F F' E E') is the squared norm of F' E: no matrix of n columns is formed.
             cross = first.factor.T @ second.factor[order]
             inner = float(np.vdot(cross, cross))
         else:
-            gram, other = self._matrices
-            inner = float(np.vdot(gram, other[np.ix_(order, order)]))
+            inner = float(np.vdot(first.whole(), second.reordered(order)))
         if self.biased:
             by_rows = float(first.sums @ second.sums[order])
             total = float(first.sums.sum() * second.sums.sum())

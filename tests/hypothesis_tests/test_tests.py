@@ -89,14 +89,14 @@ def test_power_against_what_median_and_learnt_bandwidths_see():
     rng = np.random.default_rng(1)
     centres = np.repeat(14.0 * np.arange(6), 60)[:, None]
     x, y = rng.normal(size=(360, 1)) + centres, 2.0 * rng.normal(size=(360, 1)) + centres
-    assert mmd_test(x, y, random_seed=1).pvalue > 0.05
+    assert mmd_test(x, y, bandwidth="median", random_seed=1).pvalue > 0.05
     assert mmd_test(x, y, bandwidth="bayesian", random_seed=1).pvalue < 0.01
 
 
 def test_bandwidths_are_those_asked_for(rng):
     x, y = rng.normal(size=(30, 2)), rng.normal(size=(30, 2))
     pooled = np.vstack([x, y])
-    assert mmd_test(x, y, permutations=9).bandwidths == (median_heuristic(pooled),)
+    assert mmd_test(x, y, bandwidth="median", permutations=9).bandwidths == (median_heuristic(pooled),)
     learnt = mmd_test(x, y, bandwidth="bayesian", permutations=9)
     assert learnt.kernels == (learn_lengthscale(pooled).kernel,)
     grid = np.repeat(14.0 * np.arange(3), 20)[:, None] + rng.normal(size=(60, 2))
@@ -108,7 +108,8 @@ def test_bandwidths_are_those_asked_for(rng):
     assert shortest == min(m.kernel.bandwidth for m in maxima)
     each = hsic_test(x, y, bandwidth=("bayesian", 2.0), permutations=9).kernels
     assert each == (learn_lengthscale(x).kernel, Gaussian(2.0))
-    assert hsic_test(x, y, kernel="laplace", permutations=9).kernels[1] == Laplace(median_heuristic(y))
+    laplace = hsic_test(x, y, kernel="laplace", bandwidth="median", permutations=9)
+    assert laplace.kernels[1] == Laplace(median_heuristic(y))
 
 
 def test_the_seed_decides(rng):
@@ -380,3 +381,17 @@ def test_refusals_of_power_curves(arguments, error, words):
 def test_options_of_causal_learn_are_refused_at_once():
     with pytest.raises(TypeError, match="there is no option bandwith; the tests take kernel, bandwidth"):
         causal_learn_test(bandwith=1.0)
+
+
+def test_results_print_on_one_line(rng):
+    x, y = rng.normal(size=(2, 40))
+    found = [
+        mmd_test(x, y, random_seed=1),
+        hsic_test(x, y, null="gamma", statistic="biased"),
+        power_curve(mmd_test, lambda s, rng: (x, y), list(range(20)), repeats=1, permutations=3),
+        witness(x, y, lengthscale=1.0),
+    ]
+    for one in found:
+        assert "\n" not in repr(one)
+        assert len(repr(one)) < 160
+    assert f"pvalue={found[0].pvalue:.4g}" in repr(found[0])
