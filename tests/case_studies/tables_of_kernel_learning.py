@@ -55,7 +55,7 @@ TABLES = [
     plain(
         "power",
         "alternative",
-        ["hsic, median", "hsic, learnt", "hsic, several", "hyppo's Hsic", "hyppo's Dcorr", "hyppo's MGC"],
+        ["hsic, median", "hsic, learnt", "hsic, aggregated", "hyppo's Hsic", "hyppo's Dcorr", "hyppo's MGC"],
     ),
     plain("misspecification", "contamination", ["sets", "rejected", "warned", "outside"]),
     plain(
