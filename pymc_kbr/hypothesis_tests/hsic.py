@@ -195,7 +195,8 @@ class Side:
     def reordered(self, order: np.ndarray) -> np.ndarray:
         """The matrix, rows and columns in an order (n,), kept for the next kernel of the other side."""
         if self._order is not order:
-            self._order, self._reordered = order, self.whole()[np.ix_(order, order)]
+            # Whole rows first: a fifth of the time of `np.ix_`.
+            self._order, self._reordered = order, np.take(self.whole()[order], order, axis=1)
         return self._reordered
 
     def traces(self) -> Traces:
