@@ -52,6 +52,7 @@ _HOMES = {
     "emulate": "rounds.emulate",
     "estimator_of": "sample",
     "hsic_test": "hypothesis_tests",
+    "kci_test": "hypothesis_tests",
     "kernel_embedding_model": "embedding.pymc_model",
     "learn_simulators": "rounds.learn_simulators",
     "load": "estimators.saving",

@@ -357,6 +357,10 @@ CALLS = {
         ),
         "x y z random_seed",
     ),
+    "kci_test": (
+        lambda x=X, y=X, z=FRAME, random_seed=1: pk.kci_test(x, y, z, random_seed=random_seed),
+        "x y z random_seed",
+    ),
     "witness": (
         lambda x=X, y=X, at=None, lengthscale=1.0, noise=0.1, measure=None, probability=0.8, random_seed=1: (
             pk.witness(

@@ -21,6 +21,8 @@ FRAME, TURNED = pd.DataFrame(Z, columns=["z"]), pd.DataFrame(X, columns=["x"]).i
         lambda: pk.hsic_test(FRAME, TURNED),
         lambda: pk.conditional_hsic_test(FRAME, TURNED, Z),
         lambda: pk.conditional_hsic_test(FRAME, X, TURNED),
+        lambda: pk.kci_test(FRAME, TURNED, Z),
+        lambda: pk.kci_test(FRAME, X, TURNED),
     ],
 )
 def test_rows_that_belong_together_and_are_labelled_otherwise_are_refused(call):

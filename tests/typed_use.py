@@ -184,13 +184,14 @@ def tests(model: Any, x: pd.DataFrame, y: np.ndarray) -> float:
     statistic: float = found.statistic
     dependence = pk.hsic_test(y[:, 0], y[:, 1], bandwidth=("median", 2.0), null="gamma", statistic="biased")
     given = pk.conditional_hsic_test(y[:, 0], y[:, 1], y[:, 2], random_seed=1)
+    kci: float = pk.kci_test(y[:, 0], y[:, 1], y[:, 2], random_seed=1).pvalue
     upper: np.ndarray = pk.witness(x, y, probability=0.9).upper
     curve = pk.power_curve(pk.mmd_test, lambda shift, rng: (y, y + shift), [0.0, 1.0], repeats=10)
     power: np.ndarray = curve.power
     assert_type(pk.causal_learn_test(random_seed=1), type)
     embedding = pk.BayesianKernelEmbedding(noise=0.01).fit(y)
     interval: np.ndarray = embedding.interval(y[:3], 0.9)
-    return statistic + dependence.pvalue + given.pvalue + float(upper[0] + power[0] + interval[0, 0])
+    return statistic + dependence.pvalue + given.pvalue + kci + float(upper[0] + power[0] + interval[0, 0])
 
 
 def from_the_model(table: pk.ReferenceTable, data: np.ndarray) -> float:

@@ -14,6 +14,7 @@ from case_studies.destination import add_destination, folder_of
 matplotlib.use("Agg")
 
 from case_studies.kernel_learning import (
+    aggregated,
     contamination,
     embedding_figure,
     grid,
@@ -36,6 +37,7 @@ PARTS: dict[str, Callable[[bool, Path], None]] = {
     "regressions": regressions.regressions,
     "linear": regressions.linear,
     "levels": levels.levels,
+    "aggregated": aggregated.aggregated,
     "misspecification": contamination.contaminations,
     "ozone": ozone.ozone,
     "power": levels.power,

@@ -59,7 +59,9 @@ def errors(quick: bool, output: Path) -> None:
             learnt = learn_lengthscale(np.vstack([x, y]))
             for bandwidth, found in pvalues.items():
                 kernel = BANDWIDTHS[bandwidth](learnt)
-                result = pk.mmd_test(x, y, kernel=kernel, permutations=200, random_seed=rng)
+                result = pk.mmd_test(
+                    x, y, kernel=kernel, bandwidth="median", permutations=200, random_seed=rng
+                )
                 found.append(result.pvalue)
                 widths[bandwidth].append(float(getattr(result.kernels[0], "bandwidth", np.nan)))
         line: dict[str, float] = {"ratio": ratio, "repeats": repeats}

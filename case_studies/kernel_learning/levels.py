@@ -47,6 +47,8 @@ def common_cause(kind: str, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     return x, y, z
 
 
+MEDIAN: dict[str, Any] = {"permutations": 99, "bandwidth": "median"}
+
 TESTS: dict[str, tuple[Callable[..., Any], Sampler, list[str], dict[str, Any]]] = {
     "conditional hsic": (
         pk.conditional_hsic_test,
@@ -54,12 +56,12 @@ TESTS: dict[str, tuple[Callable[..., Any], Sampler, list[str], dict[str, Any]]] 
         ["normal", "heavy"],
         {"null": "gamma", "statistic": "biased"},
     ),
-    "mmd": (pk.mmd_test, two_samples, ["normal", "cauchy"], {"permutations": 99}),
+    "mmd": (pk.mmd_test, two_samples, ["normal", "cauchy"], MEDIAN),
     "mmd, biased": (
         pk.mmd_test,
         two_samples,
         ["normal", "cauchy"],
-        {"permutations": 99, "statistic": "biased"},
+        MEDIAN | {"statistic": "biased"},
     ),
     "mmd, gamma": (
         pk.mmd_test,
@@ -73,20 +75,20 @@ TESTS: dict[str, tuple[Callable[..., Any], Sampler, list[str], dict[str, Any]]] 
         ["normal"],
         {"permutations": 99, "bandwidth": "bayesian"},
     ),
-    "mmd, several": (
+    "mmd, aggregated": (
         pk.mmd_test,
         two_samples,
         ["normal", "cauchy"],
-        {"permutations": 99, "bandwidth": "several"},
+        {"permutations": 99, "bandwidth": "aggregated"},
     ),
     "mmd, blocks": (pk.mmd_test, many, ["normal", "cauchy"], {"form": "block"}),
     "mmd, random features": (
         pk.mmd_test,
         many,
         ["normal", "cauchy"],
-        {"form": "random_features", "permutations": 99},
+        MEDIAN | {"form": "random_features"},
     ),
-    "hsic": (pk.hsic_test, independent, ["normal", "cauchy"], {"permutations": 99}),
+    "hsic": (pk.hsic_test, independent, ["normal", "cauchy"], MEDIAN),
     "hsic, gamma": (
         pk.hsic_test,
         independent,
@@ -99,18 +101,18 @@ TESTS: dict[str, tuple[Callable[..., Any], Sampler, list[str], dict[str, Any]]] 
         ["normal"],
         {"permutations": 99, "bandwidth": "bayesian"},
     ),
-    "hsic, several": (
+    "hsic, aggregated": (
         pk.hsic_test,
         independent,
         ["normal", "cauchy"],
-        {"permutations": 99, "bandwidth": "several"},
+        {"permutations": 99, "bandwidth": "aggregated"},
     ),
     "hsic, blocks": (pk.hsic_test, many, ["normal", "cauchy"], {"form": "block"}),
     "hsic, random features": (
         pk.hsic_test,
         many,
         ["normal", "cauchy"],
-        {"form": "random_features", "permutations": 99},
+        MEDIAN | {"form": "random_features"},
     ),
 }
 
@@ -180,9 +182,9 @@ def power(quick: bool, output: Path) -> None:
         return MGC().test(x[:, None], y[:, None], reps=99, workers=1, random_state=seed)
 
     tests: dict[str, Callable[..., Any]] = {
-        "hsic, median": partial(pk.hsic_test, permutations=199),
+        "hsic, median": partial(pk.hsic_test, permutations=199, bandwidth="median"),
         "hsic, learnt": partial(pk.hsic_test, permutations=199, bandwidth="bayesian"),
-        "hsic, several": partial(pk.hsic_test, permutations=199, bandwidth="several"),
+        "hsic, aggregated": partial(pk.hsic_test, permutations=199, bandwidth="aggregated"),
         "hyppo's Hsic": partial(fast, Hsic),
         "hyppo's Dcorr": partial(fast, Dcorr),
         "hyppo's MGC": multiscale,

@@ -34,7 +34,7 @@ def tests(rows: int, permutations: int) -> Iterator[Row]:
         return
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(rows, 3)), rng.normal(size=(rows, 3))
-    options: dict[str, Any] = {"permutations": permutations, "random_seed": 1}
+    options: dict[str, Any] = {"permutations": permutations, "random_seed": 1, "bandwidth": "median"}
     pairs = (
         (
             "mmd_test",

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import pdist
 
 from pymc_kbr.arrays.refusals import one_of, shown, squarable, whole
+from pymc_kbr.arrays.weighted import ROWS_FOR_CHOICES, spread_out_varied
 from pymc_kbr.embedding.learnt_lengthscale import LearntLengthscale, learn_lengthscale
 from pymc_kbr.gram.low_rank import FourierFeatures
 from pymc_kbr.hypothesis_tests.result import TestResult, by_permutation
@@ -66,7 +68,7 @@ def chosen_kernel(points: np.ndarray, kernel: str | Kernel | None, bandwidth: Ba
         if bandwidth not in LEARNT:
             raise ValueError(
                 f"bandwidth is {shown(bandwidth)}; it may be 'median', {', '.join(map(repr, LEARNT))}, or "
-                "numbers above zero; of `mmd_test` and `hsic_test` 'several', too"
+                "numbers above zero; of `mmd_test` and `hsic_test` 'aggregated', too"
             )
         if kernel not in (None, "gaussian"):
             raise ValueError(
@@ -119,35 +121,64 @@ def for_both(name: str, given: Any) -> tuple[Any, Any]:
 # --- several bandwidths at once ---
 
 
-SEVERAL_SCALES = tuple(2.0 ** np.arange(-3.0, 2.0, 1.5))
-"""Bandwidths over the median heuristic: from an eighth of it, for what repeats, to nearly three times it,
-where a kernel sees means and lines. Closer ones hardly differ; of more of them each has to stand out more.
-"""
+def of_pooled(points: np.ndarray) -> np.ndarray:
+    """Six bandwidths for two samples together (n, d): from half the shortest distances to twice the longest.
+
+    The 1% quantile is a distance within clusters for as many as a hundred of them.
+    """
+    distances = distances_apart(points)
+    lowest, highest = np.quantile(distances, [0.01, 0.95])
+    return np.geomspace(lowest / 2, 2 * highest, 6)
 
 
-def kernels_of(points: np.ndarray, kernel: str | Kernel | None, bandwidth: Bandwidth) -> list[Kernel]:
+def of_side(points: np.ndarray) -> np.ndarray:
+    """Four bandwidths for one of two dependent samples (n, d), an eighth to nearly three times the median.
+
+    There is a statistic for each pair of bandwidths: of more of them each has to stand out more.
+    """
+    return float(np.median(distances_apart(points))) * 2.0 ** np.arange(-3.0, 2.0, 1.5)
+
+
+def distances_apart(points: np.ndarray) -> np.ndarray:
+    """Distances above zero between rows (n, d), or between some of many, whatever the order of the rows."""
+    if len(points) > ROWS_FOR_CHOICES:
+        # Sorted: which rows are taken must not depend on which sample they are of, or the level is not exact.
+        points = points[np.lexsort(points.T)]
+        points = points[spread_out_varied(points, ROWS_FOR_CHOICES)]
+    distances = pdist(points)
+    return distances[distances > 0] if np.any(distances > 0) else np.array([median_heuristic(points)])
+
+
+def kernels_of(
+    points: np.ndarray,
+    kernel: str | Kernel | None,
+    bandwidth: Bandwidth | None,
+    several: Callable[[np.ndarray], np.ndarray],
+    null: str,
+    form: str,
+) -> list[Kernel]:
     """One kernel on points (n, d), as of `chosen_kernel`, or those of several bandwidths."""
-    if not isinstance(bandwidth, str) or bandwidth != "several":
+    permuted = null == "permutation" and form != "block"
+    if bandwidth is None:
+        own = kernel is not None and not isinstance(kernel, str)
+        bandwidth = "aggregated" if permuted and not own else "median"
+    if not isinstance(bandwidth, str) or bandwidth != "aggregated":
         return [chosen_kernel(points, kernel, bandwidth)]
+    if not permuted:
+        raise ValueError(
+            f"bandwidth is 'aggregated' with null={null!r} and form={form!r}; statistics of several "
+            "bandwidths are compared by their permutations: take null='permutation' and form='exact' or "
+            "'random_features'"
+        )
     if kernel is not None:
         check_kernel("kernel", kernel)
         if not isinstance(kernel, str):
             raise ValueError(
-                f"bandwidth is 'several' and kernel is {shown(kernel)}, which has its own; give one of the "
-                "two"
+                f"bandwidth is 'aggregated' and kernel is {shown(kernel)}, which has its own; give one of "
+                "the two"
             )
-    family, median = FAMILIES["gaussian" if kernel is None else kernel], median_heuristic(points)
-    return [family(float(scale * median)) for scale in SEVERAL_SCALES]
-
-
-def refuse_without_permutations(null: str, form: str) -> None:
-    """Refuse null distributions that are known for one bandwidth alone."""
-    if null != "permutation" or form == "block":
-        raise ValueError(
-            f"bandwidth is 'several' with null={null!r} and form={form!r}; statistics of several bandwidths "
-            "are compared by their permutations: take null='permutation' and form='exact' or "
-            "'random_features'"
-        )
+    family = FAMILIES["gaussian" if kernel is None else kernel]
+    return [family(float(one)) for one in several(points)]
 
 
 def of_several(

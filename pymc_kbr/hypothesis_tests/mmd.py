@@ -16,8 +16,8 @@ from pymc_kbr.hypothesis_tests.choices import (
     check_choices,
     features_of,
     kernels_of,
+    of_pooled,
     of_several,
-    refuse_without_permutations,
 )
 from pymc_kbr.hypothesis_tests.result import TestResult, by_permutation
 from pymc_kbr.kernels import Kernel
@@ -35,7 +35,7 @@ def mmd_test(
     y: Any,
     *,
     kernel: str | Kernel | None = None,
-    bandwidth: Bandwidth = "median",
+    bandwidth: Bandwidth | None = None,
     statistic: str = "unbiased",
     null: str = "permutation",
     permutations: int = 1000,
@@ -53,12 +53,13 @@ def mmd_test(
         Data frames, too: the columns of `y` are put in the order of those of `x`.
     kernel : str or Kernel, optional
         "gaussian" (where left out), "laplace", "matern", or a kernel with its own bandwidth.
-    bandwidth : "median", "bayesian...", "several", float or sequence of float, length d
-        By the median heuristic or the maximum marginal likelihood of both samples together, or given;
-        of several local maxima "bayesian" takes the highest, "bayesian_shortest" that of the shortest
-        lengthscale, "bayesian_all" the sum of all kernels: the highest need not be where samples differ.
-        "several" takes that of four, an eighth to nearly three times the median, at which the samples stand
-        out most from their permutations.
+    bandwidth : "aggregated", "median", "bayesian...", float or sequence of float, length d, optional
+        "aggregated": of six, from half the 1% quantile of the distances to twice the 95% one, that at which
+        the samples stand out most from their permutations. Or one, by the median heuristic or the maximum
+        marginal likelihood of both samples together, or given; of several local maxima "bayesian" takes the
+        highest, "bayesian_shortest" that of the shortest lengthscale, "bayesian_all" the sum of all kernels:
+        the highest need not be where samples differ. Left out, it is "aggregated", or "median" where
+        p-values are not by permutation.
     statistic : "unbiased" or "biased"
         Without or with the pairs of a point with itself.
     null : "permutation" or "gamma"
@@ -82,8 +83,8 @@ def mmd_test(
     Returns
     -------
     TestResult
-        With "several", `statistic` and `null` are in deviations of the permutations, and `kernels` those at
-        which the samples stand out most.
+        With "aggregated", `statistic` and `null` are in deviations of the permutations, and `kernels` those
+        at which the samples stand out most.
 
     Raises
     ------
@@ -94,7 +95,8 @@ def mmd_test(
     Notes
     -----
     The squared discrepancy of [1]_: mean of k(x, x'), plus that of k(y, y'), less twice that of k(x, y). The
-    level of the permutation test is exact for any kernel that is chosen on both samples together. Of samples
+    level of the permutation test is exact for any kernel that is chosen on both samples together, and, as in
+    [3]_, for the largest of several statistics, each in deviations of its own permutations. Of samples
     with fixed numbers of rows in each stratum, as of strata that are simulated one by one, the statistic
     varies less than under permutations of all rows: without `strata` the test then hardly rejects. Blocks
     are those of [2]_; their mean is compared with a shifted gamma distribution that has its variance under
@@ -106,6 +108,8 @@ def mmd_test(
        (2012), 723-773.
     .. [2] W. Zaremba, A. Gretton, M. Blaschko, B-test: a non-parametric, low variance kernel two-sample test,
        NIPS 26 (2013).
+    .. [3] A. Schrab, I. Kim, M. Albert, B. Laurent, B. Guedj, A. Gretton, MMD aggregated two-sample test,
+       JMLR 24 (2023), 1-81.
 
     Examples
     --------
@@ -128,11 +132,9 @@ def mmd_test(
         )
     rng = generator_of(random_seed)
     # Of all rows, whichever sample they are of, or permutations would not be exchangeable with the sample.
-    kernels = kernels_of(pooled, kernel, bandwidth)
     if form == "auto":
         form = "exact" if len(pooled) <= WHOLE_GRAM_ROWS else "random_features"
-    if len(kernels) > 1:
-        refuse_without_permutations(null, form)
+    kernels = kernels_of(pooled, kernel, bandwidth, of_pooled, null, form)
     if form == "block":
         return _by_blocks(x, y, kernels[0], block, rng)
     biased, first = statistic == "biased", np.arange(len(pooled))[:, None] < len(x)

@@ -31,6 +31,11 @@ class PowerCurve:
     pvalues: np.ndarray
     level: float
 
+    def __repr__(self) -> str:
+        """One line, without p-values."""
+        power = np.array2string(self.power, precision=3, threshold=10, max_line_width=10_000)
+        return f"PowerCurve({len(self.settings)} settings, level={self.level}, power={power})"
+
     @property
     def power(self) -> np.ndarray:
         """Share of rejections of each setting, (s,); one minus it is the type II error."""

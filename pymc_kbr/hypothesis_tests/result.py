@@ -35,6 +35,11 @@ class TestResult:
     kernels: tuple[Kernel, ...]
     form: str
 
+    def __repr__(self) -> str:
+        """One line: the null distribution's thousand numbers are not in it."""
+        values = f"statistic={self.statistic:.4g}, pvalue={self.pvalue:.4g}"
+        return f"TestResult({values}, kernels={self.kernels!r}, form={self.form!r})"
+
     @property
     def bandwidths(self) -> tuple[float | tuple[float, ...] | None, ...]:
         """Of each kernel; None where it has none."""

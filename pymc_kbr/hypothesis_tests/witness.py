@@ -43,6 +43,11 @@ class Witness:
     upper: np.ndarray
     lengthscale: np.ndarray
 
+    def __repr__(self) -> str:
+        """One line, without the values."""
+        apart = int(np.sum((self.lower > 0) | (self.upper < 0)))
+        return f"Witness({len(self.at)} points, the interval of {apart} without zero)"
+
     def plot(self, *, ax: Any = None) -> Any:
         """The function with its intervals over one column, or as colours over two.
 

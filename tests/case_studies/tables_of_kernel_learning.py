@@ -55,8 +55,10 @@ TABLES = [
     plain(
         "power",
         "alternative",
-        ["hsic, median", "hsic, learnt", "hsic, several", "hyppo's Hsic", "hyppo's Dcorr", "hyppo's MGC"],
+        ["hsic, median", "hsic, learnt", "hsic, aggregated", "hyppo's Hsic", "hyppo's Dcorr", "hyppo's MGC"],
     ),
+    plain("aggregated", "problem", ["repeats", "median", "bayesian", "aggregated"]),
+    plain("conditional", "problem", ["repeats", "residuals", "kci"]),
     plain("misspecification", "contamination", ["sets", "rejected", "warned", "outside"]),
     plain(
         "regressions",

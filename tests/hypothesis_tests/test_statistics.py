@@ -130,7 +130,7 @@ def test_pvalue_counts_the_sample_itself_and_what_is_equal():
 @pytest.mark.parametrize("shift", [0.0, 0.3])
 def test_gamma_and_permutations_agree(shift, rng):
     x, y = rng.normal(size=(150, 2)), rng.normal(shift, 1.0, size=(120, 2))
-    options = {"statistic": "biased", "random_seed": 1}
+    options = {"statistic": "biased", "bandwidth": "median", "random_seed": 1}
     by_gamma = mmd_test(x, y, null="gamma", **options).pvalue
     permuted = mmd_test(x, y, permutations=2000, **options).pvalue
     # Five Monte Carlo errors, and a fifth for the gamma's form, of which only two moments are right.

@@ -17,10 +17,12 @@ from pymc_kbr.hypothesis_tests import (
     causal_learn_test,
     conditional_hsic_test,
     hsic_test,
+    kci_test,
     mmd_test,
     power_curve,
     witness,
 )
+from pymc_kbr.hypothesis_tests.hsic import weighted_chi_squares
 from pymc_kbr.hypothesis_tests.mmd import Discrepancies, GramSums
 from pymc_kbr.kernels import Gaussian, Laplace, median_heuristic
 from tests.hypothesis_tests.hyppo import BANDWIDTH, PATH, pair
@@ -89,14 +91,14 @@ def test_power_against_what_median_and_learnt_bandwidths_see():
     rng = np.random.default_rng(1)
     centres = np.repeat(14.0 * np.arange(6), 60)[:, None]
     x, y = rng.normal(size=(360, 1)) + centres, 2.0 * rng.normal(size=(360, 1)) + centres
-    assert mmd_test(x, y, random_seed=1).pvalue > 0.05
+    assert mmd_test(x, y, bandwidth="median", random_seed=1).pvalue > 0.05
     assert mmd_test(x, y, bandwidth="bayesian", random_seed=1).pvalue < 0.01
 
 
 def test_bandwidths_are_those_asked_for(rng):
     x, y = rng.normal(size=(30, 2)), rng.normal(size=(30, 2))
     pooled = np.vstack([x, y])
-    assert mmd_test(x, y, permutations=9).bandwidths == (median_heuristic(pooled),)
+    assert mmd_test(x, y, bandwidth="median", permutations=9).bandwidths == (median_heuristic(pooled),)
     learnt = mmd_test(x, y, bandwidth="bayesian", permutations=9)
     assert learnt.kernels == (learn_lengthscale(pooled).kernel,)
     grid = np.repeat(14.0 * np.arange(3), 20)[:, None] + rng.normal(size=(60, 2))
@@ -108,7 +110,8 @@ def test_bandwidths_are_those_asked_for(rng):
     assert shortest == min(m.kernel.bandwidth for m in maxima)
     each = hsic_test(x, y, bandwidth=("bayesian", 2.0), permutations=9).kernels
     assert each == (learn_lengthscale(x).kernel, Gaussian(2.0))
-    assert hsic_test(x, y, kernel="laplace", permutations=9).kernels[1] == Laplace(median_heuristic(y))
+    laplace = hsic_test(x, y, kernel="laplace", bandwidth="median", permutations=9)
+    assert laplace.kernels[1] == Laplace(median_heuristic(y))
 
 
 def test_the_seed_decides(rng):
@@ -126,6 +129,43 @@ def test_conditional_test_sees_through_a_common_cause():
     assert hsic_test(x, y, random_seed=1).pvalue < 0.01
     assert conditional_hsic_test(x, y, z, random_seed=1).pvalue > 0.05
     assert conditional_hsic_test(x, y + x, z, random_seed=1).pvalue < 0.01
+
+
+def of_common_scale(seed, rows, slope=0.0):
+    """Columns with noise that is wider far from zero, independent given z unless there is a slope."""
+    rng = np.random.default_rng(seed)
+    z, noise = rng.normal(size=rows), rng.normal(size=(2, rows))
+    noise[1] += slope * noise[0] * np.sign(z)
+    x, y = np.stack([z, np.sin(z)]) + (0.2 + np.abs(z)) * noise
+    return x, y, z
+
+
+def test_kci_keeps_its_level_where_the_noise_has_a_common_scale():
+    """Of 60 nulls at most 8 are rejected with probability 0.996; residuals are dependent in most."""
+    found = [of_common_scale(seed, 80) for seed in range(60)]
+    assert sum(kci_test(*one, random_seed=1).pvalue <= 0.05 for one in found) <= 8
+    options = {"null": "gamma", "statistic": "biased", "random_seed": 1}
+    assert sum(conditional_hsic_test(*one, **options).pvalue <= 0.05 for one in found[:20]) > 6
+
+
+def test_kci_finds_a_dependence_whose_sign_is_that_of_the_third_column():
+    x, y, z = of_common_scale(3, 200, slope=0.8)
+    found = kci_test(x, y, z, random_seed=1)
+    assert found.pvalue < 0.01
+    assert kci_test(1e3 * x, y - 50, 1e-3 * z, random_seed=1).pvalue == pytest.approx(found.pvalue, rel=1e-3)
+
+
+def test_null_of_kci_has_the_moments_of_weighted_chi_squares(rng):
+    factor = rng.normal(size=(6, 4))
+    weights = np.linalg.eigvalsh(factor @ factor.T)
+    null = weighted_chi_squares(factor @ factor.T)
+    assert null.mean() == pytest.approx(weights.sum())
+    assert null.var() == pytest.approx(2 * np.sum(weights**2))
+
+
+def test_kci_refuses_what_regressions_leave_nothing_of():
+    with pytest.raises(ValueError, match="which are functions of it"):
+        weighted_chi_squares(np.zeros((3, 3)))
 
 
 @pytest.mark.parametrize("line", RECORDED, ids=lambda line: f"{line['test']} {line['seed']}")
@@ -201,7 +241,7 @@ def test_causal_learn_takes_the_class():
     cit.register_ci_test("pymc_kbr", causal_learn_test(random_seed=1, **options))
     test = cit.CIT(data, "pymc_kbr")
     assert test(0, 2) == hsic_test(data[:, 0], data[:, 2], random_seed=1, **options).pvalue
-    given = conditional_hsic_test(data[:, [0]], data[:, [2]], data[:, [1]], random_seed=1, **options)
+    given = kci_test(data[:, [0]], data[:, [2]], data[:, [1]], random_seed=1)
     assert test(0, 2, [1]) == given.pvalue
     pc = import_module("causallearn.search.ConstraintBased.PC").pc
     graph = pc(data, 0.05, "pymc_kbr", show_progress=False).G.graph
@@ -380,3 +420,17 @@ def test_refusals_of_power_curves(arguments, error, words):
 def test_options_of_causal_learn_are_refused_at_once():
     with pytest.raises(TypeError, match="there is no option bandwith; the tests take kernel, bandwidth"):
         causal_learn_test(bandwith=1.0)
+
+
+def test_results_print_on_one_line(rng):
+    x, y = rng.normal(size=(2, 40))
+    found = [
+        mmd_test(x, y, random_seed=1),
+        hsic_test(x, y, null="gamma", statistic="biased"),
+        power_curve(mmd_test, lambda s, rng: (x, y), list(range(20)), repeats=1, permutations=3),
+        witness(x, y, lengthscale=1.0),
+    ]
+    for one in found:
+        assert "\n" not in repr(one)
+        assert len(repr(one)) < 160
+    assert f"pvalue={found[0].pvalue:.4g}" in repr(found[0])

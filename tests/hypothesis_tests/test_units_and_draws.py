@@ -72,7 +72,7 @@ def rare(rows, events):
     return x
 
 
-@pytest.mark.parametrize("bandwidth", ["median", "bayesian", "several"])
+@pytest.mark.parametrize("bandwidth", ["median", "bayesian", "aggregated"])
 def test_samples_nearly_all_of_whose_rows_coincide(bandwidth, rng):
     options = {"bandwidth": bandwidth, "permutations": 19, "random_seed": 1}
     x, y = rare(3000, 3), rng.normal(size=3000)
@@ -84,7 +84,7 @@ def test_samples_nearly_all_of_whose_rows_coincide(bandwidth, rng):
 def test_units_in_which_squares_are_no_floats_are_refused(test, rng):
     x, y = rng.normal(size=(2, 30))
     for unit, words in ((1e150, "larger units"), (1e-200, "squares of their distances are no floats")):
-        for bandwidth in ("median", "bayesian", "several"):
+        for bandwidth in ("median", "bayesian", "aggregated"):
             with pytest.raises(ValueError, match=words):
                 test(unit * x, unit * y, bandwidth=bandwidth, random_seed=1)
 
