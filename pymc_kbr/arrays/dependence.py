@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import chi2, rankdata
+from scipy.stats import chi2, norm, rankdata
 
 DEGREES = 4
 """Of the polynomials of ranks whose correlations are tested: places, spreads, skews and tails."""
@@ -40,6 +40,27 @@ def depend_on(
         kept |= more
     kept |= pvalues < level
     return kept
+
+
+def independence_pvalue(
+    one: np.ndarray,
+    other: np.ndarray,
+    besides: np.ndarray | None = None,
+    *,
+    # Rows that are tested, at most, spread evenly over the table.
+    rows_tested: int = 10_000,
+) -> float:
+    """Of the independence of a column (n,) from another (n,), of which columns (n, c) are independent.
+
+    What these explain of the first, by polynomials of ranks, is taken off first, so that it hides less.
+    """
+    rows = np.linspace(0, len(one) - 1, min(len(one), rows_tested)).astype(int)
+    column = one[rows, None]
+    if besides is not None and besides.shape[1]:
+        column = norm.ppf(rankdata(column, axis=0) / (len(rows) + 1))
+        explained = _functions(besides[rows]).values
+        column = column - explained @ np.linalg.lstsq(explained, column, rcond=None)[0]
+    return float(_pvalues(_functions(column), _functions(other[rows, None]))[0, 0])
 
 
 def _functions(columns: np.ndarray) -> _Functions:

@@ -35,7 +35,12 @@ from pymc_kbr.estimators.checks import (
 )
 from pymc_kbr.estimators.estimator import Estimator, LogDensity
 from pymc_kbr.estimators.fitted_table import FittedTable
-from pymc_kbr.estimators.likelihood.autoregressive import NOTHING_KNOWN, Autoregressive, Known
+from pymc_kbr.estimators.likelihood.autoregressive import (
+    MOST_SPARINGLY,
+    NOTHING_KNOWN,
+    Autoregressive,
+    Known,
+)
 from pymc_kbr.estimators.likelihood.checks import (
     FunctionOfParameters,
     check_parameters,
@@ -47,6 +52,7 @@ from pymc_kbr.estimators.likelihood.checks import (
 from pymc_kbr.estimators.likelihood.choice import (
     FORMS,
     MOST_COMPARED_ON,
+    NOT_UNIFORM,
     ROWS_FOR_FORMS,
     choose_form,
     dequantise,
@@ -66,7 +72,7 @@ from pymc_kbr.estimators.likelihood.form import Prepared
 from pymc_kbr.estimators.likelihood.location_scale import LocationScale
 from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
 from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density, free_log_density, start_rows
-from pymc_kbr.estimators.likelihood.structure import Declared, Structure, column_of
+from pymc_kbr.estimators.likelihood.structure import Declared, Structure, candidates, column_of
 from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation, log_integral, tempered
 from pymc_kbr.estimators.likelihood.trial_bias import ScoreCheck, TrialBias
 from pymc_kbr.estimators.row_weights import RowWeights
@@ -573,6 +579,9 @@ FITS_TO_PARTS = 2
 ROWS_TO_LOCATE = 500
 """And trials, at most, by which it is seen where data put their parameters, to the accuracy of a warning."""
 
+DENSER_BY = 2.0
+"""Standard errors by which held-out rows are denser under a structure that is found: as in a race."""
+
 MOST_EXPECTED = 0.5
 """Posterior deviations that trials may be off in silence: less is hardly seen beside its width."""
 
@@ -615,8 +624,14 @@ class KernelLikelihood(LearnedDensity):
     ----------
     choice_ : Choice
         Which form was taken, and how held-out rows are distributed under it.
+    found_structure_ : dict of str to dict
+        Shifts and scales that were found, as the arguments that declare the same; empty where none were.
+        Of up to twenty statistics one that is continuous, lies on one side of a parameter (or of which the
+        parameter is positive) in every row, depends on it, and does not once it is taken off (or divided
+        by) is a candidate. Candidates are taken if rows that were not fitted to are denser by two standard
+        errors, and uniform in their transforms. The fit is the one that the declaration gives.
     structure_ : Structure or None
-        What is declared, and `conditions_` the columns of conditions.
+        What is declared or found, and `conditions_` the columns of conditions.
     statistics_left_out_ : int
         With ``scale="dependent"``, how many are constant or found to be independent of the parameters.
     simulated_range_ : ndarray of shape (2, p)
@@ -646,6 +661,8 @@ class KernelLikelihood(LearnedDensity):
     smoothing = "repeats"
     takes_draws = draws_as_asked = multiplies_prior = True
     _to_be_compared = False
+    _found = Declared.nothing()
+    _taken: Declared | None = None
     structure_: Structure | None = None
     conditions_: np.ndarray | None = None
     _input_support: Support | None = None
@@ -731,9 +748,96 @@ class KernelLikelihood(LearnedDensity):
         """Names, or columns, of the parameters that shift, scale or bound statistics."""
         return {of for given in self._declared() for of in given.values() if not isinstance(of, float)}
 
-    def _structure_of(self, table: FittedTable) -> Structure | None:
-        """What is declared, of the columns of a table."""
-        if not (declared := self._declared()):
+    @property
+    def found_structure_(self) -> dict[str, dict[Any, Any]]:
+        """What the table showed: the arguments `shift` and `scale` that declare the same."""
+        self._refuse_unfitted()
+        names = self._names_of(self.table_)
+        if self.conditions_ is not None:
+            names = replace(names, parameters=self.input_names_)
+        return self._found.by_names(names)
+
+    def found_in_words(self) -> str:
+        """What the table showed, as arguments.
+
+        Returns
+        -------
+        str
+            Empty where it is not fitted, or nothing was found.
+        """
+        if not hasattr(self, "table_"):
+            return ""
+        return ", ".join(f"{kind}={given}" for kind, given in self.found_structure_.items())
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        found = self.found_in_words()
+        return super().__repr__(N_CHAR_MAX) + (f" with {found} found in the table" if found else "")
+
+    def settings(self) -> dict[str, float]:
+        """The numbers that were given or chosen.
+
+        Returns
+        -------
+        dict of str to float
+            As every estimator's, and `structure_found`, of how many statistics `found_structure_` says
+            something, where it does.
+        """
+        count = len(set().union(*self._found))
+        return super().settings() | ({"structure_found": float(count)} if count else {})
+
+    def in_form_of(self, compared: KernelLikelihood) -> KernelLikelihood:
+        """Itself, to be fitted in the form and with the structure of one that was fitted to fewer rows.
+
+        Parameters
+        ----------
+        compared : KernelLikelihood
+
+        Returns
+        -------
+        KernelLikelihood
+            Itself.
+        """
+        self.set_params(form=compared.choice_.name)._taken = compared._found
+        return self
+
+    def _sought(self) -> Declared:
+        """What the table shows, where nothing is declared: rows that were not fitted to are denser."""
+        table, nothing = self.table_, Declared.nothing()
+        n, d = len(table), table.scaler.size
+        given = (self.shift, self.lower, self.upper) != (None, None, None) or self.scale is not True
+        if given or self.form != "auto" or table.raw is None or d > MOST_SPARINGLY:
+            return nothing
+        raw = table.raw
+        found = candidates(raw, table.parameters)
+        if not found:
+            return nothing
+        # Draws of its own: what is found gives the same fit as if it were declared.
+        own = np.random.default_rng(0)
+        order, count = own.permutation(n), min(4 * n // 5, 5 * ROWS_FOR_FORMS // 4)
+        rows, held_out = order[:count], order[count : count + MOST_COMPARED_ON]
+
+        def logs_of(declared: Declared) -> tuple[np.ndarray, float]:
+            part = self._fitted_to_rows(
+                table.parameters, rows, np.random.default_rng(0), form="auto", known=declared
+            )
+            evaluation = part._evaluation
+            described = part.describe(table.parameters[held_out])
+            logs = evaluation.log_density(described, evaluation.prepare(raw[held_out]))
+            return logs, part.transforms_pvalue_
+
+        try:
+            without, (logs, pvalue) = logs_of(nothing)[0], logs_of(found)
+        except (ValueError, np.linalg.LinAlgError):
+            return nothing  # what is wrong with the table, the fit to all rows says
+        possible = np.isfinite(without)
+        if pvalue < NOT_UNIFORM or not np.all(np.isfinite(logs)) or not np.any(possible):
+            return nothing
+        gain = (logs - without)[possible]
+        return found if gain.mean() > DENSER_BY * gain.std() / np.sqrt(len(gain)) else nothing
+
+    def _structure_of(self, table: FittedTable, declared: Declared) -> Structure | None:
+        """What is declared, or found, of the columns of a table."""
+        if not declared:
             return None
         p, d = table.parameters.shape[1], table.scaler.size
         names = self._names_of(table)
@@ -746,6 +850,12 @@ class KernelLikelihood(LearnedDensity):
 
     def _fit(self, rng: np.random.Generator) -> None:
         table = self.table_
+        self._inputs = self._input_support = self.conditions_ = None
+        taken = self.__dict__.pop("_taken", None)
+        declared = self._declared()
+        self._found = Declared.nothing()
+        if not declared:
+            declared = self._found = self._sought() if taken is None else taken
         of_parameters = ParameterScale.fit(table.parameters, table.support)
         theta = every = of_parameters(table.parameters)
         points = table.statistics
@@ -753,7 +863,7 @@ class KernelLikelihood(LearnedDensity):
         if isinstance(table.scaler, Dependent):
             scaler, fitted = table.scaler.curved, table.scaler.fitted
             self.statistics_left_out_ = int(np.sum(~fitted))
-        structure = self._structure_of(table)
+        structure = self._structure_of(table, declared)
         known = NOTHING_KNOWN
         if structure is not None:
             assert table.raw is not None
@@ -789,7 +899,7 @@ class KernelLikelihood(LearnedDensity):
             # Where cells are wide beside the spread, no density follows their steps.
             wide = grids[0] is not None and grids[0].lowest(points[:, 0], 1) is not None
             names = ["autoregressive"] if wide else names
-        self.choice_ = chosen = choose_form(theta, points, names, rng, levels, known)
+        self.choice_ = chosen = choose_form(theta, points, names, rng, levels, known, every)
         self.form_ = chosen.form if few else fit_chosen(chosen, theta, points, rng, levels, known)
         if isinstance(self.form_, LocationScale) and points.shape[1] == 1:
             self.form_ = replace(self.form_, grids=known.grids)
@@ -804,7 +914,6 @@ class KernelLikelihood(LearnedDensity):
         outcome = None if table.success is None or table.success.condition else table.success
         summary = table.scaler if structure is None else scaler
         self._evaluation = Evaluation(self.form_, of_parameters, summary, outcome, structure)
-        self._inputs = self._input_support = None
         self.conditions_ = self._columns_of_conditions(self._names_of(table), table.parameters.shape[1])
         if self.conditions_ is not None:
             self._set_conditions_aside(self.conditions_)
@@ -953,7 +1062,7 @@ class KernelLikelihood(LearnedDensity):
         alone._evaluation, alone.form_ = found, found.form
         alone._described = found.describe(self._rows)  # a form of fewer statistics may describe less
         alone.table_ = self.table_.of_columns(columns, found.of_statistics)
-        alone.names_ = self.names_.of_statistics(columns)
+        alone.names_, alone._found = self.names_.of_statistics(columns), self._found.of_columns(columns)
         alone.__dict__.pop("transforms_worst_", None)  # a number among all
         alone.__dict__.pop("score_check_", None)
         return alone
@@ -1049,14 +1158,17 @@ class KernelLikelihood(LearnedDensity):
         with self._threads():
             for first in np.linspace(0, n - given, FITS_TO_PARTS).astype(int):
                 rows = order[first : first + given]
-                part = self._fitted_to_rows(inputs, rows, rng)
+                part = self._fitted_to_rows(inputs, rows, rng, self.choice_.name, self._found)
                 unseen = (number < first) | (number >= first + given)
                 parts.append((part._evaluation, unseen, used / (n - used)))
             return ScoreCheck.of(self._evaluation, parts, inputs[order], table.raw[order], columns)
 
-    def _fitted_to_rows(self, inputs: np.ndarray, rows: np.ndarray, rng: np.random.Generator) -> Self:
-        """The same form, fitted to some rows as one that is compared."""
-        part: Self = clone(self).set_params(form=self.choice_.name, conditions=None)
+    def _fitted_to_rows(
+        self, inputs: np.ndarray, rows: np.ndarray, rng: np.random.Generator, form: str, known: Declared
+    ) -> Self:
+        """A form, with what the table shows, fitted to some rows as one that is compared."""
+        part: Self = clone(self).set_params(form=form, conditions=None)
+        part._taken = known
         part._to_be_compared, part._given_log_prior = True, None
         part.names_ = replace(self.names_, parameters=self.input_names_)
         table = self.table_

@@ -156,7 +156,8 @@ def _further(found: Estimator | None, statistics: Columns) -> Estimator:
     """What further rounds go by, after an estimator that was fitted to the first table, if any was."""
     if isinstance(found, KernelLikelihood) and not statistics.set_names:
         # Its form was chosen; the rounds only fit it.
-        return KernelLikelihood(found.choice_.name, DRAWS_FOR_PROPOSAL, scale=found.scale)
+        known: dict[str, Any] = {"scale": found.scale, **found.found_structure_}
+        return KernelLikelihood(found.choice_.name, DRAWS_FOR_PROPOSAL, **known)
     return _going_by(statistics)
 
 

@@ -108,7 +108,8 @@ def learn_simulators(
     come in batches, one row for each group, one row at a time is simulated, chosen at random: all groups
     share one likelihood.
 
-    The statistics that are learned are those of the simulator's `sum_stat`.
+    The statistics that are learned are those of the simulator's `sum_stat`. A shift or scale that simulations
+    show is found, as `KernelLikelihood` says; the text of the variable's distribution names it.
 
     Examples
     --------

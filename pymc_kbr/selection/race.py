@@ -19,7 +19,7 @@ from pymc_kbr.estimators.fitted_table import scaled
 from pymc_kbr.estimators.likelihood.normal_mixture import UNSETTLED
 from pymc_kbr.estimators.summaries import Summary, make_summary
 from pymc_kbr.posterior.scores import covered, energy_score
-from pymc_kbr.selection.selection import Candidate, difference, mean_score, none_fitted
+from pymc_kbr.selection.selection import Candidate, difference, label_with_found, mean_score, none_fitted
 from pymc_kbr.simulation.progress import Bars
 
 REFUSALS = ValueError, MemoryError, np.linalg.LinAlgError
@@ -107,6 +107,7 @@ def _score(one: Candidate, fitting: Fitting, scoring: Scoring, rows: int) -> Non
     try:
         if one.fitted is None:
             one.fitted = fitting(one.estimator)
+            one.label = label_with_found(one)
         fitted_by = time.perf_counter()
         lines = scoring(one.fitted, len(one.scores), rows)
     except REFUSALS as error:

@@ -165,7 +165,7 @@ def refitted(
     """A candidate fitted to all rows, a learned likelihood in the form that was found before."""
     copied: Estimator = clone(estimator)
     if isinstance(compared, KernelLikelihood):
-        copied.set_params(form=compared.choice_.name)
+        copied.in_form_of(compared)
     return copied.fit_table(scaled(rows, copied.scale_of_statistics()), rng)
 
 

@@ -191,6 +191,12 @@ def label(estimator: Estimator) -> str:
     return " ".join(repr(estimator).split())
 
 
+def label_with_found(one: Candidate) -> str:
+    """A candidate's label with what a learned likelihood found in the table."""
+    found = one.fitted.found_in_words() if isinstance(one.fitted, KernelLikelihood) else ""
+    return f"{one.label} with {found} found in the table" if found else one.label
+
+
 def mean_score(scores: np.ndarray) -> float:
     """Mean of a candidate's scores, of as many rows as it has."""
     return float(np.mean(scores)) if len(scores) else float("nan")

@@ -217,3 +217,19 @@ def test_a_choice_goes_on_where_a_statistic_without_noise_has_no_density():
     assert not isinstance(chosen, pk.KernelLikelihood)
     notes = [one["note"] for one in chosen.selection_.table()]
     assert len([note for note in notes if "is an exact function of the parameters" in note]) == 1
+
+
+def test_what_a_likelihood_found_in_the_table_is_said():
+    rng = np.random.default_rng(1)
+    theta = np.c_[rng.normal(0, 0.5, 1000), rng.uniform(0, 2, 1000)]
+    x = theta[:, 1] + 0.3 * np.exp(theta[:, 0]) * rng.weibull(1.2, 1000)
+    table = pk.ReferenceTable.from_dataframe(
+        pd.DataFrame({"level": theta[:, 0], "t0": theta[:, 1], "rt": x}),
+        parameters=["level", "t0"],
+        statistics=["rt"],
+    )
+    chosen = pk.select(table, candidates=[pk.KernelLikelihood()], random_seed=1, progressbar=False)
+    assert chosen.found_structure_ == {"shift": {"rt": "t0"}}
+    label = "KernelLikelihood() with shift={'rt': 't0'} found in the table"
+    assert chosen.selection_.chosen.label == label
+    assert label in chosen.selection_.reason()

@@ -101,13 +101,15 @@ def choose_form(
     rng: np.random.Generator,
     levels: tuple[Levels | None, ...] = (),
     known: Known = NOTHING_KNOWN,
+    every: np.ndarray | None = None,
 ) -> Choice:
     """Fit forms to some rows and take the one under which others are densest.
 
-    A denser form whose transforms of these rows are not uniform does not replace one that has uniform ones.
+    A denser form whose transforms of these rows are not uniform does not replace one that has uniform ones:
+    neither among halves of the parameters that it sees, nor of `every` one that the table has.
     """
-    # Shapes: theta (n, q); points (n, e).
-    n = len(theta)
+    # Shapes: theta (n, q); points (n, e); every (n, p).
+    n, every = len(theta), theta if every is None else every
     order = rng.permutation(n)
     count = min(n // 5, MOST_COMPARED_ON)
     held_out, rest = order[:count], order[count : count + ROWS_FOR_FORMS]
@@ -118,7 +120,7 @@ def choose_form(
         if name == "autoregressive" and (levels or known is not NOTHING_KNOWN):
             fit = partial(fit, levels=levels, known=known)
         form = fit(theta[rest], points[rest], np.random.default_rng(seeds[name]))
-        return _checked(name, form, theta[held_out], points[held_out])
+        return _checked(name, form, theta[held_out], points[held_out], every[held_out])
 
     with parallel_map(len(names)) as map_:
         compared = map_(fitted, names)
@@ -150,11 +152,13 @@ def fit_chosen(
     return fit(theta, points, rng, compared=compared)
 
 
-def _checked(name: str, form: Form, theta: np.ndarray, points: np.ndarray) -> tuple[Choice, np.ndarray]:
+def _checked(
+    name: str, form: Form, theta: np.ndarray, points: np.ndarray, every: np.ndarray
+) -> tuple[Choice, np.ndarray]:
     """What held-out rows say of one form, and their log densities (n,)."""
     described = form.describe(theta)
     logs = form.log_density(described, points[:, None, :])[:, 0]
-    pvalue, worst = _uniform(form.transforms(described, points), theta)
+    pvalue, worst = _uniform(form.transforms(described, points), every)
     return Choice(name, form, {name: float(np.mean(logs))}, pvalue, worst), logs
 
 

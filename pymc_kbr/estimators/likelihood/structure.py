@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from pymc_kbr.arrays.dependence import independence_pvalue
 from pymc_kbr.arrays.names import Names
 from pymc_kbr.arrays.refusals import shown
+from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
+from pymc_kbr.estimators.summaries.transformed import Cells
 
 KINDS = ("shift", "scale", "lower", "upper")
 
@@ -29,7 +32,7 @@ class Declared(NamedTuple):
         for kind, given in zip(KINDS, (shift, scale, lower, upper), strict=True):
             edge = kind in ("lower", "upper")
             value = "a parameter or a number" if edge else "a parameter"
-            if not isinstance(given, Mapping | None) or (given is not None and not given):
+            if not isinstance(given, Mapping | None):
                 raise TypeError(
                     f"{kind} is {shown(given)}; it must be a dict from statistics to {value}, such as "
                     f"{kind}={{'rt': 't0'}}"
@@ -49,6 +52,31 @@ class Declared(NamedTuple):
 
     def __bool__(self) -> bool:
         return any(map(len, self))
+
+    @classmethod
+    def nothing(cls) -> Declared:
+        """Of no statistic."""
+        return cls({}, {}, {}, {})
+
+    def of_columns(self, columns: np.ndarray) -> Declared:
+        """Of some of the statistics, by their numbers, in this order."""
+        numbers = columns.tolist()
+        return Declared(*({i: each[c] for i, c in enumerate(numbers) if c in each} for each in self))
+
+    def by_names(self, names: Names) -> dict[str, dict[Any, Any]]:
+        """The arguments that declare the same of columns, which are numbered here."""
+
+        def parameter(column: int) -> Any:
+            return column if names.parameters is None else names.parameters[column]
+
+        def statistic(column: int) -> Any:
+            return column if names.statistics is None else names.statistics[column]
+
+        return {
+            kind: {statistic(column): parameter(number) for column, number in given.items()}
+            for kind, given in zip(KINDS, self, strict=True)
+            if given
+        }
 
 
 def _is_column(value: Any) -> bool:
@@ -72,6 +100,50 @@ def column_of(name: Any, names: Sequence[str] | None, count: int, what: str) -> 
     if not 0 <= name < count:
         raise ValueError(f"{what} is column {name}; there are {count}, from 0 to {count - 1}")
     return int(name)
+
+
+# --- what a table shows ---
+
+
+def candidates(statistics: np.ndarray, parameters: np.ndarray) -> Declared:
+    """Shifts and scales that no row of statistics (n, d) and parameters (n, p) contradicts.
+
+    A continuous statistic depends on the parameter, and no longer does once it is taken off, or divided by.
+    One that is shifted lies on one side of the parameter in every row. Where parameters depend on each other
+    in the table, none of that is seen.
+    """
+    found = Declared.nothing()
+    for column, x in enumerate(statistics.T):
+        if np.ptp(x) == 0 or Cells.of(x) is not None:
+            continue
+        best = NOT_UNIFORM
+        for number, theta in enumerate(parameters.T):
+            for kind, y in _reduced(x, theta):
+                if (
+                    independence_pvalue(y, theta) < NOT_UNIFORM
+                    or independence_pvalue(x, theta) >= NOT_UNIFORM
+                ):
+                    continue
+                pvalue = independence_pvalue(y, theta, np.delete(parameters, number, axis=1))
+                if pvalue >= best:
+                    best = pvalue
+                    found.shift.pop(column, None)
+                    found.scale.pop(column, None)
+                    getattr(found, kind)[column] = number
+    return found
+
+
+def _reduced(x: np.ndarray, theta: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    """A statistic (n,) without its shift, or scale, by a parameter, where every row allows it."""
+    if np.ptp(theta) == 0:
+        return
+    if np.all(x > theta) or np.all(x < theta):
+        yield "shift", x - theta
+    if np.all(theta > 0):
+        yield "scale", x / theta
+
+
+# --- what is declared, of the columns of a table ---
 
 
 @dataclass(frozen=True, eq=False)

@@ -162,7 +162,6 @@ def test_others_are_integrated_out(whole):
         ({"shift": {"time": True}}, TypeError, "the name, or the column"),
         ({"shift": {"time": 7}}, ValueError, "from 0 to 3"),
         ({"shift": "time"}, TypeError, "must be a dict"),
-        ({"lower": {}}, TypeError, "must be a dict"),
         ({"lower": {"time": 3.0}}, ValueError, "on or beyond its edge"),
         ({"lower": {"time": "u"}}, ValueError, "on or beyond its edge"),
         ({"upper": {"place": np.inf}}, ValueError, "infinite"),
