@@ -652,6 +652,7 @@ NOT_CALLED = {
     ("compare", "store"): "none text",
     ("compare", "exact"): "none class function",
     ("compare", "held_out"): "none",
+    ("KernelLikelihood", "scale"): "dict",  # which declares nothing
     ("compare", "repetitions"): "five",
     ("compare", "observations"): "five",
     ("compare", "modes"): "true",

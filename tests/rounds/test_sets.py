@@ -1,6 +1,5 @@
 """Rounds of simulations that are data sets of any size: columns of them are made in each round."""
 
-from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
@@ -95,8 +94,10 @@ def test_rounds_of_sample_abc_take_data_sets():
 def test_a_likelihood_of_the_columns_is_not_gone_by():
     """Their errors fall with the size of a set, which it does not know."""
     sets, columns = ForwardModel.read(model()).graph.statistics, Columns.scalars(["mean"])
-    likelihood = pk.KernelLikelihood("auto", scale="relevance")
-    likelihood.choice_ = SimpleNamespace(name="diagonal_scale")  # what a fit leaves of its choice
+    rng = np.random.default_rng(1)
+    theta = rng.normal(size=(100, 2))
+    x = theta + 0.5 * rng.normal(size=(100, 2))
+    likelihood = pk.KernelLikelihood("diagonal_scale", scale="relevance").fit(theta, x, random_seed=1)
     for found in (adaptive._further(likelihood, sets), adaptive._going_by(sets)):
         assert isinstance(found, pk.Adjusted)
         assert found.estimator.scale is True

@@ -2,7 +2,6 @@
 
 import dataclasses
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
@@ -255,7 +254,9 @@ def test_of_few_simulations_it_is_not_looked_unasked():
 
 @pytest.mark.parametrize("scale", [False, True, "linear_posterior_mean"])
 def test_further_rounds_go_by_the_form_that_was_chosen_in_its_own_scale(scale):
-    found = pk.KernelLikelihood(scale=scale)
-    found.choice_ = SimpleNamespace(name="diagonal_scale")
+    rng = np.random.default_rng(1)
+    theta = rng.normal(size=(100, 2))
+    x = theta + 0.5 * rng.normal(size=(100, 2))
+    found = pk.KernelLikelihood("diagonal_scale", scale=scale).fit(theta, x, random_seed=1)
     further = adaptive._further(found, Columns.scalars(["s", "t"]))
     assert (further.form, further.scale) == ("diagonal_scale", scale)
