@@ -1,6 +1,5 @@
 """Rounds of simulations that are data sets of any size: columns of them are made in each round."""
 
-
 import numpy as np
 import pymc as pm
 import pytest
