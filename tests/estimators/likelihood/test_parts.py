@@ -675,7 +675,7 @@ def test_the_form_is_the_densest_and_all_groups_are_asked_for_uniform_transforms
         def transforms(self, described, points):
             return transforms[: len(described)]
 
-    checked, logs = choice._checked("one", Known(1.5), theta, transforms)
+    checked, logs = choice._checked("one", Known(1.5), theta, transforms, theta)
     np.testing.assert_array_equal(logs, np.full(len(theta), 1.5))
     assert checked.densities == {"one": 1.5}
     assert checked.worst == 2
