@@ -36,13 +36,12 @@ def race(
     log_prior: LogDensity | None = None,
     progressbar: bool = True,
     stops: tuple[int, int] = (40, 100),
-    errors: float = 2.0,
 ) -> list[Candidate]:
     """All candidates, the best first, compared on 40 rows and those that are left on 100.
 
-    A candidate is dropped that is two standard errors behind. A learned likelihood that held-out rows do not
-    refute wins ties within as many, and where it does, the fallbacks are not tried: see
-    `tests.statistical.race_choices` for what it takes on twenty-four problems.
+    A candidate is dropped that is behind by a paired t test (5%). A learned likelihood that passes its test
+    on held-out rows is taken unless another one is ahead by that test, and where it is, the fallbacks are not
+    tried: see `tests.statistical.race_choices` for what it takes on twenty-four problems.
     """
     scoring = Scoring.of(rest, held_out, rng)
     fitting = Fitting(rest, int(rng.integers(2**31)), log_prior)
@@ -59,7 +58,7 @@ def race(
             progress.update(task, advance=len(some))
 
         score(candidates, first)
-        if _leading(candidates, errors) is None:
+        if _leading(candidates) is None:
             score(fallbacks, first)
         else:
             for one in fallbacks:
@@ -69,8 +68,7 @@ def race(
             raise ValueError(none_fitted(every))
         best = min(alive, key=_mean)
         for one in alive:
-            excess, error = difference(one.scores, best.scores)
-            if excess > errors * error > 0:
+            if difference(one, best).is_positive():
                 one.note = f"dropped after {first} rows"
         alive = _alive(alive)
         if len(alive) > 1 and last > first and not best.likelihood_holds:
@@ -78,7 +76,7 @@ def race(
     alive = _alive(alive)
     if not alive:
         raise ValueError(none_fitted(every))
-    chosen = _leading(alive, errors) or min(alive, key=_mean)
+    chosen = _leading(alive) or min(alive, key=_mean)
     return sorted(every, key=lambda one: (one is not chosen, bool(one.note), not len(one.scores), _mean(one)))
 
 
@@ -90,15 +88,14 @@ def _alive(candidates: Sequence[Candidate]) -> list[Candidate]:
     return [one for one in candidates if len(one.scores) and not one.note]
 
 
-def _leading(candidates: Sequence[Candidate], errors: float) -> Candidate | None:
-    """The best learned likelihood that holds, where no other candidate is ahead of it by so many errors."""
+def _leading(candidates: Sequence[Candidate]) -> Candidate | None:
+    """The best learned likelihood that holds, where no other candidate is ahead of it beyond chance."""
     alive = _alive(candidates)
     holding = [one for one in alive if one.likelihood_holds]
     if not holding:
         return None
     best, first = min(alive, key=_mean), min(holding, key=_mean)
-    excess, error = difference(first.scores, best.scores)
-    return first if first is best or excess <= errors * error else None
+    return None if difference(first, best).is_positive() else first
 
 
 def _score(one: Candidate, fitting: Fitting, scoring: Scoring, rows: int) -> None:
@@ -119,6 +116,7 @@ def _score(one: Candidate, fitting: Fitting, scoring: Scoring, rows: int) -> Non
         return
     one.seconds += ended - begun
     one.seconds_a_row = (ended - fitted_by) / max(len(lines), 1)
+    one.rows = np.append(one.rows, scoring.order[len(one.scores) :][: len(lines)])
     one.scores = np.append(one.scores, [line.score for line in lines])
     one.covered.extend(line.covered for line in lines)
     one.size = float(np.mean([line.size for line in lines])) if lines else one.size

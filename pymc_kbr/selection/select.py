@@ -78,12 +78,12 @@ def select(
     A hundred rows are held out, a tenth of a smaller table. Each candidate is fitted to the others and its
     posteriors are scored at the held-out parameters by `energy_score` with power one tenth, over the
     parameters' standard deviations: it sees a blurred mode sooner than power one does. After 40 rows
-    candidates that are two standard errors behind the best one are dropped, and unless a learned likelihood
-    is the best, the others are scored on all. A learned likelihood that held-out rows do not refute wins ties
-    within two standard errors. Where no candidates are named and it does so after 40 rows, the fallbacks of
-    `default_candidates` are not tried. What is returned is what was compared, except that of fewer than 2,000
-    rows, or under another prior, it is fitted again to all. On processors of another kind, or with another
-    BLAS library, results agree but for rounding.
+    candidates that are behind the best one by a paired t test at 5% are dropped, and unless a learned
+    likelihood is the best, the others are scored on all. A learned likelihood that passes its own test on
+    held-out rows is taken unless another one is ahead by that t test. Where no candidates are named and it
+    is taken after 40 rows, the fallbacks of `default_candidates` are not tried. What is returned is what was
+    compared, except that of fewer than 2,000 rows, or under another prior, it is fitted again to all. On
+    processors of another kind, or with another BLAS library, results agree but for rounding.
 
     Examples
     --------

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import t
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.plotting import BARS, RULE, drawn_on
+from pymc_kbr.arrays.weighted import effective_sample_size
 from pymc_kbr.estimators import Estimator, KernelLikelihood
 from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
 from pymc_kbr.posterior.posterior import Shown
@@ -118,7 +120,11 @@ class Selection:
         if not tried:
             return f"{best.label}: the only one that could be fitted; its energy score is {score}"
         excess, error = self._excess(tried[0])
-        why = "the lowest energy score" if excess >= 0 else "a learned likelihood within two standard errors"
+        why = (
+            "the lowest energy score"
+            if excess >= 0
+            else "a learned likelihood behind which a paired t test finds none ahead"
+        )
         return (
             f"{best.label}: {why} of {1 + len(tried)} candidates, {score}; next {tried[0].label}, "
             f"{excess:+.4f} with a standard error of {error:.4f}"
@@ -134,16 +140,19 @@ class Selection:
         return np.mean(self.chosen.covered, axis=0)
 
     def rows_covered(self) -> int:
-        """On how many rows `coverage` rests.
+        """On how many rows of equal weight `coverage` rests.
 
         Returns
         -------
         int
         """
-        return len(self.chosen.covered)
+        chosen = self.chosen
+        if not len(chosen.rows):
+            return len(chosen.covered)
+        return int(effective_sample_size(np.bincount(chosen.rows)))
 
     def _excess(self, one: Candidate) -> tuple[float, float]:
-        return difference(one.scores, self.chosen.scores)
+        return difference(one, self.chosen)[:2]
 
 
 # --- one candidate ---
@@ -153,11 +162,13 @@ class Selection:
 class Candidate:
     """One candidate of a choice, which changes while it is scored."""
 
-    # Shapes: covered (p,).
+    # Shapes: scores (r,) of the held-out rows whose numbers are rows (r,), some of them more than once;
+    # covered (p,).
 
     label: str
     estimator: Estimator
     scores: np.ndarray = field(default_factory=lambda: np.empty(0))
+    rows: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=int))
     covered: list[np.ndarray] = field(default_factory=list)
     size: float = 0.0
     seconds: float = 0.0
@@ -177,13 +188,30 @@ def none_fitted(candidates: list[Candidate]) -> str:
     return "no candidate could be fitted: " + "; ".join(f"{one.label}: {one.note}" for one in candidates)
 
 
-def difference(scores: np.ndarray, best: np.ndarray) -> tuple[float, float]:
-    """Mean difference of two candidates' scores on the rows that both have, and its standard error."""
-    common = min(len(scores), len(best))
-    if common < 2:
-        return float("nan"), float("nan")
-    apart = scores[:common] - best[:common]  # pairs: what makes a row hard for both candidates cancels
-    return float(apart.mean()), float(apart.std() / np.sqrt(common))
+class Difference(NamedTuple):
+    """Of two candidates' scores: mean, its standard error, and how many rows of equal weight it rests on."""
+
+    mean: float
+    error: float
+    rows: float
+
+    def is_positive(self, level: float = 0.05) -> bool:
+        """Whether a paired t test finds so: two standard errors where the rows are many."""
+        return bool(self.rows > 1 and self.mean > self.error * t.isf(level / 2, self.rows - 1))
+
+
+def difference(one: Candidate, best: Candidate) -> Difference:
+    """By how much one candidate's scores are above another's on the rows that both have."""
+    common = min(len(one.scores), len(best.scores))
+    if not common:
+        return Difference(float("nan"), float("nan"), 0.0)
+    # Pairs: what makes a row hard for both candidates cancels.
+    differences = one.scores[:common] - best.scores[:common]
+    # A row that was drawn several times, by its weight under another prior, is one observation.
+    rows = one.rows[:common] if len(one.rows) else np.arange(common)
+    mean, effective = differences.mean(), effective_sample_size(np.bincount(rows))
+    error = np.linalg.norm(np.bincount(rows, differences - mean)) / common if effective > 1 else np.nan
+    return Difference(float(mean), float(error), float(effective))
 
 
 def label(estimator: Estimator) -> str:

@@ -4,6 +4,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from sklearn.base import clone
 
 import pymc_kbr as pk
@@ -11,7 +12,7 @@ from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.estimators.fitted_table import build_table
 from pymc_kbr.selection.default_candidates import default_candidates
 from pymc_kbr.selection.select import choose, number_held_out
-from pymc_kbr.selection.selection import difference, label
+from pymc_kbr.selection.selection import Candidate, difference, label
 
 LINEAR = pk.Adjusted(pk.Rejection(300, kernel="epanechnikov"), "local_linear")
 
@@ -160,9 +161,32 @@ def test_bad_arguments_are_refused(arguments, words):
 
 
 def test_differences_are_taken_on_common_rows():
-    mean, error = difference(np.array([1.0, 2.0, 3.0]), np.array([1.0, 1.0]))
-    assert mean == pytest.approx(0.5)
-    assert error == pytest.approx(np.sqrt(0.125))
+    found = difference(scored([1.0, 2.0, 3.0]), scored([1.0, 1.0]))
+    assert found == pytest.approx((0.5, np.sqrt(0.125), 2))
+
+
+def test_a_row_that_is_drawn_several_times_is_one_observation():
+    """The standard error is that of a mean of two rows with weights 3/4 and 1/4."""
+    best = scored([0.0] * 4, [5, 5, 5, 8])
+    found = difference(scored([1.0, 1.0, 1.0, 3.0], [5, 5, 5, 8]), best)
+    assert found == pytest.approx((1.5, np.hypot(0.75 * 0.5, 0.25 * 1.5), 1.6))
+    assert not found.is_positive()
+    assert not difference(scored([1.0, 2.0], [3, 3]), scored([0.0, 0.0], [3, 3])).is_positive()
+
+
+def test_what_is_ahead_is_decided_by_a_paired_t_test():
+    rng = np.random.default_rng(1)
+    for shift in (0.1, 0.3, 0.5):
+        one, other = rng.normal(shift, 1.0, 12), rng.normal(size=12)
+        tested = stats.ttest_rel(one, other, alternative="two-sided")
+        found = difference(scored(one), scored(other))
+        # The package divides by n, the test by n - 1.
+        assert found.mean / found.error == pytest.approx(tested.statistic * np.sqrt(12 / 11))
+        assert found.is_positive(level=0.05) == (found.mean > stats.t(11).ppf(0.975) * found.error)
+
+
+def scored(scores, rows=()):
+    return Candidate("", pk.Rejection(20), np.array(scores), np.array(rows, dtype=int))
 
 
 def test_what_select_chose_is_fitted_anew_by_calibrate():
