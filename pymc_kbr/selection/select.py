@@ -82,8 +82,9 @@ def select(
     likelihood is the best, the others are scored on all. A learned likelihood that passes its own test on
     held-out rows is taken unless another one is ahead by that t test. Where no candidates are named and it
     is taken after 40 rows, the fallbacks of `default_candidates` are not tried. What is returned is what was
-    compared, except that of fewer than 2,000 rows, or under another prior, it is fitted again to all. On
-    processors of another kind, or with another BLAS library, results agree but for rounding.
+    compared, except that of fewer than 2,000 rows it is fitted again to all, and an estimator by weights of
+    rows under another prior, too. On processors of another kind, or with another BLAS library, results agree
+    but for rounding.
 
     Examples
     --------
@@ -149,7 +150,8 @@ def choose(
         compared, fitting = time.perf_counter(), 0.0
         chosen = ranked[0].fitted
         assert chosen is not None
-        if count > not_missed * n or rows.ratio is not None:
+        # By another prior's weights rows that are held out may be those that count; not in a likelihood.
+        if count > not_missed * n or (rows.ratio is not None and not chosen.multiplies_prior):
             chosen = refitted(ranked[0].estimator, chosen, rows, rng)
             fitting = time.perf_counter() - compared
         else:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy.linalg import cho_solve
 
 from pymc_kbr.arrays.threads import parallel_map
 from pymc_kbr.estimators.likelihood.categorical import (
@@ -35,6 +36,7 @@ from pymc_kbr.estimators.likelihood.smooth_function import (
     fit_log_variance,
     fit_mean,
     for_rows,
+    mean_factor,
 )
 from pymc_kbr.estimators.likelihood.spread import LOG_CHI_SQUARE, UNEVEN
 from pymc_kbr.estimators.summaries.transformed import Grid, Levels
@@ -656,7 +658,7 @@ def fit_conditional(
     target = (y - centre) / scale
     landmarks = inputs.rows(rng.permutation(len(y))[: effort.landmarks])
     chosen = choose_kernel(inputs, target, rng, effort=effort)
-    mean = fit_mean(WhitenedBasis(chosen[0], inputs, landmarks), target, np.full(len(y), chosen[1]))
+    mean = fit_mean(WhitenedBasis(chosen[0], inputs, landmarks), target, chosen[1])
     basis, start = _spread_basis(inputs, landmarks, _squares(target - mean.left_out), rng, effort)
     rows = rng.permutation(len(y))[: effort.rows_for_final_kernel]
     basis, log_variance = _choose_size(basis, _squares(target - mean.left_out), start, rows)
@@ -686,8 +688,8 @@ def _spread_basis(
     standard = (logs - constant) / unit
     kernel, noise = choose_kernel(inputs, standard, rng, effort=effort)
     basis = WhitenedBasis(kernel, inputs, landmarks)
-    first = fit_mean(basis, standard, np.full(len(logs), noise))
-    return basis.larger(unit), constant + unit * first.left_out
+    v = cho_solve((mean_factor(basis, noise), True), basis.features.T @ standard / noise)
+    return basis.larger(unit), constant + unit * (basis.features @ v)
 
 
 def _choose_size(

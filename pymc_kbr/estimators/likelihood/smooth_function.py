@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,20 +64,44 @@ class WhitenedBasis:
         self.features[:, :m] = gram @ self._unwhiten.T
         self.features[:, m:] = inputs.linear() / np.sqrt(LINEAR_PRECISION)
 
+    @cached_property
+    def squares(self) -> np.ndarray:
+        """Products F' F of the features."""
+        return self.features.T @ self.features
+
+    @cached_property
+    def log_variance_factor(self) -> np.ndarray:
+        """Cholesky factor of the precision of log variances: each row informs by one half."""
+        return np.linalg.cholesky(with_unit_prior(0.5 * self.squares))
+
+    @cached_property
+    def log_variance_leverages(self) -> np.ndarray:
+        """Share of each row in its own log variance, shape (n,)."""
+        return leverages(self.features, self.log_variance_factor, 0.5)
+
+    def _copy(self) -> WhitenedBasis:
+        """A copy without what was computed of the features."""
+        other = copy(self)
+        for name in ("squares", "log_variance_factor", "log_variance_leverages"):
+            other.__dict__.pop(name, None)
+        return other
+
     def larger(self, unit: float) -> WhitenedBasis:
         """The basis of functions that are larger by a factor."""
-        other, m, kernel = copy(self), len(self.landmarks.theta), self.kernel
+        other, m, kernel = self._copy(), len(self.landmarks.theta), self.kernel
         other.kernel = replace(
             kernel, slopes=kernel.slopes * unit, level=kernel.level * unit**2, bump=kernel.bump * unit**2
         )
         other._unwhiten = self._unwhiten / unit
         other.features = self.features.copy()
         other.features[:, :m] *= unit
+        units = np.where(np.arange(other.features.shape[1]) < m, unit, 1.0)
+        other.__dict__["squares"] = self.squares * np.outer(units, units)
         return other
 
     def of_rows(self, rows: np.ndarray) -> WhitenedBasis:
         """The same functions at some rows."""
-        other = copy(self)
+        other = self._copy()
         other.features = self.features[rows]
         return other
 
@@ -100,25 +125,36 @@ class SmoothFit(NamedTuple):
 def leverages(
     features: np.ndarray,
     factor: np.ndarray,
+    weight: float = 1.0,
     *,
     # Residuals are divided by one minus their leverage, which is at most this.
     largest_smooth_leverage: float = 0.95,
 ) -> np.ndarray:
-    """Diagonal of F A^-1 F' for A = L L', shape (n,)."""
+    """Diagonal of w F A^-1 F' for a weight w and A = L L', shape (n,)."""
     half = blas.dtrmm(1.0, inverse_lower(factor), features.T, lower=1)  # half the work of `@`
-    return np.minimum(np.einsum("ij,ij->j", half, half), largest_smooth_leverage)
+    return np.minimum(weight * np.einsum("ij,ij->j", half, half), largest_smooth_leverage)
 
 
-def fit_mean(basis: WhitenedBasis, targets: np.ndarray, noise: np.ndarray) -> SmoothFit:
-    """Posterior mean of a Gaussian process, for noise variances (n,)."""
-    root = 1 / np.sqrt(noise)
-    features = basis.features * root[:, None]
-    factor = np.linalg.cholesky(with_unit_prior(features.T @ features))
-    v = cho_solve((factor, True), features.T @ (targets * root))
+def fit_mean(basis: WhitenedBasis, targets: np.ndarray, noise: np.ndarray | float) -> SmoothFit:
+    """Posterior mean of a Gaussian process, for noise variances (n,), or one of all rows."""
+    if isinstance(noise, np.ndarray):
+        root = 1 / np.sqrt(noise)
+        features, weight = basis.features * root[:, None], 1.0
+        factor = np.linalg.cholesky(with_unit_prior(features.T @ features))
+        v = cho_solve((factor, True), features.T @ (targets * root))
+    else:
+        features, weight = basis.features, 1 / noise
+        factor = mean_factor(basis, noise)
+        v = cho_solve((factor, True), weight * (features.T @ targets))
     residuals = targets - basis.features @ v
     # Without row i its residual is r_i / (1 - h_i): n regressions from one.
-    left_out = residuals / (1 - leverages(features, factor))
+    left_out = residuals / (1 - leverages(features, factor, weight))
     return SmoothFit(basis.function(v), targets - left_out)
+
+
+def mean_factor(basis: WhitenedBasis, noise: float) -> np.ndarray:
+    """Cholesky factor of the precision of a mean's coefficients, for one noise variance."""
+    return np.linalg.cholesky(with_unit_prior(basis.squares / noise))
 
 
 def by_damped_steps(
@@ -163,8 +199,7 @@ def fit_log_variance(
     step's direction takes scores of at most `largest_score`; what it ends at is the maximum all the same.
     """
     # Shapes: squares (n,); start (n,).
-    features = basis.features
-    factor = np.linalg.cholesky(with_unit_prior(0.5 * (features.T @ features)))
+    features, factor = basis.features, basis.log_variance_factor
     v = cho_solve((factor, True), 0.5 * (features.T @ start))
 
     def objective(v: np.ndarray, g: np.ndarray) -> float:
@@ -178,7 +213,7 @@ def fit_log_variance(
     v, g = by_damped_steps(features, v, objective, step_from)
     # Without row i a Newton step from the maximum takes its score s / 2 and its information 1 / 2 away: with
     # h = f' A^-1 f / 2 the log variance moves by -s h / (1 - h).
-    h = leverages(np.sqrt(0.5) * features, factor)
+    h = basis.log_variance_leverages
     scores = np.minimum(squares * np.exp(-g) - 1, largest_score)
     return SmoothFit(basis.function(v), g - h / (1 - h) * scores)
 
