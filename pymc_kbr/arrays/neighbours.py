@@ -31,11 +31,20 @@ def neighbours_of(points: np.ndarray | Chunks, count: int | None = None) -> Neig
 
 
 class Tree:
-    """SciPy's tree, and all distances where many rows are wanted."""
+    """SciPy's tree, and all distances where many rows are wanted or a tree would look at most of them."""
 
-    def __init__(self, points: np.ndarray, count: int | None = None) -> None:
+    def __init__(
+        self,
+        points: np.ndarray,
+        count: int | None = None,
+        *,
+        # Columns above which scikit-learn's `NearestNeighbors` takes no tree, either.
+        most_for_a_tree: int = 15,
+    ) -> None:
         self._points = points
-        self._tree = KDTree(points) if count is not None and self._few(count) else None
+        self._merge = Merge(Chunks(points)) if points.shape[1] > most_for_a_tree else None
+        few = count is not None and self._few(count)
+        self._tree = KDTree(points) if few and self._merge is None else None
 
     def _few(
         self,
@@ -49,6 +58,8 @@ class Tree:
     def query(self, x: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
         """See `Neighbours`."""
         if self._few(count):
+            if self._merge is not None:
+                return self._merge.query(x, count)
             if self._tree is None:
                 self._tree = KDTree(self._points)
             # A list, since with the number 1 SciPy leaves out the axis of the neighbours.
@@ -101,7 +112,10 @@ class Merge:
                 # Rounding of the product may hide a neighbour: this much is let in, and measured again.
                 slack = 1e-10 * (norms + float(squares.max()))
                 for k, held in enumerate(best):
-                    near = np.flatnonzero(about[k] <= held.worst - norms[k] + slack[k])
+                    bound = held.worst - norms[k]
+                    if len(rows) > held.count:  # of one block as many will do
+                        bound = min(bound, np.partition(about[k], held.count - 1)[held.count - 1] + slack[k])
+                    near = np.flatnonzero(about[k] <= bound + slack[k])
                     if len(near):
                         apart = rows[near] - x[k]
                         held.offer(np.einsum("ij,ij->i", apart, apart), part.start + first + near)
@@ -116,7 +130,7 @@ class Best:
     """The `count` nearest rows of one point, as far as they are known."""
 
     def __init__(self, count: int) -> None:
-        self._count = count
+        self.count = count
         self._distances: list[np.ndarray] = [np.empty(0)]
         self._rows: list[np.ndarray] = [np.empty(0, dtype=np.int64)]
         self._waiting = 0
@@ -128,15 +142,15 @@ class Best:
         self._rows.append(rows)
         self._waiting += len(rows)
         # Seldom, since each cut goes through all that is held; at once while nothing is bounded yet.
-        if self._waiting >= self._count or not np.isfinite(self.worst):
+        if self._waiting >= self.count or not np.isfinite(self.worst):
             self._cut()
 
     def _cut(self) -> None:
         distances, rows = np.concatenate(self._distances), np.concatenate(self._rows)
-        if len(distances) > self._count:
-            kept = np.argpartition(distances, self._count - 1)[: self._count]
+        if len(distances) > self.count:
+            kept = np.argpartition(distances, self.count - 1)[: self.count]
             distances, rows = distances[kept], rows[kept]
-        if len(distances) == self._count:
+        if len(distances) == self.count:
             self.worst = float(np.max(distances))
         self._distances, self._rows, self._waiting = [distances], [rows], 0
 

@@ -57,3 +57,18 @@ def test_neighbours_are_the_same_wherever_rows_lie_and_in_however_many_parts(off
     expected = np.argsort(np.linalg.norm(points - x[:, None], axis=2), axis=1)[:, :7]
     np.testing.assert_array_equal(rows, expected)
     np.testing.assert_allclose(distances, np.linalg.norm(points[rows] - x[:, None], axis=2))
+
+
+def test_of_many_columns_neighbours_are_those_of_the_tree():
+    """A tree of many columns looks at every row: distances by one product of matrices are the same ones."""
+    rng = np.random.default_rng(4)
+    points = np.round(rng.normal(size=(2000, 40)), 1)
+    points[100:140] = points[:40]  # ties, of which the first row counts
+    x = np.vstack([points[:5], rng.normal(size=(5, 40))])
+    by_product, by_tree = Tree(points, 9), Tree(points, 9, most_for_a_tree=40)
+    assert by_product._tree is None
+    distances, rows = by_product.query(x, 9)
+    expected, same = by_tree.query(x, 9)
+    np.testing.assert_allclose(distances, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(np.sort(rows[5:]), np.sort(same[5:]))
+    np.testing.assert_array_equal(rows[:5, :2], np.column_stack([np.arange(5), np.arange(100, 105)]))
