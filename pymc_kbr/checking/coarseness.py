@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.covariance import ledoit_wolf
@@ -21,6 +22,7 @@ from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density
 from pymc_kbr.estimators.likelihood.success import Success, weighting_of
 from pymc_kbr.estimators.summaries import Dependent, Transformed
 from pymc_kbr.posterior.posterior import Posterior
+from pymc_kbr.posterior.scores import energy_score
 from pymc_kbr.simulation.prior.proposal import can_be_freed
 from pymc_kbr.tables.reference_table import ReferenceTable
 
@@ -131,11 +133,16 @@ def coarseness(
     ratio: np.ndarray | None = None,
     log_prior: LogDensity | None = None,
     likelihood: KernelLikelihood | None = None,
+    judged: KernelLikelihood | None = None,
     random_seed: int | np.random.Generator | None = None,
     # Times these limits from which one fit decides; below, a second fit to other rows must agree.
     clear_from: float = 2.0,
 ) -> Coarseness | None:
-    """Compare a posterior with what the rows nearest to it say."""
+    """Compare a posterior with what the rows nearest to it say.
+
+    Of the two, the one from few near rows may be the worse: the likelihood that is `judged` is not called
+    coarse where its posteriors at other near rows have scores as low.
+    """
     # Shapes: ratio (n,).
     rng = np.random.default_rng(random_seed)
     drawn = posterior.draw(DRAWS_COMPARED, rng)
@@ -146,12 +153,16 @@ def coarseness(
     if likelihood is not None and table.statistics.shape[1] > MOST_STATISTICS:
         changes = changes_of(likelihood, region.ends())
     given = drawn, region, table, ratio, log_prior, changes
-    found = _compared(*given, FEWEST_INSIDE, rng)
-    if found is None or not found.coarse or found.size >= clear_from:
-        return found
-    again = _compared(*given, ROWS_INSIDE, rng)
-    # Both have to differ: the milder of the two is what is certain.
-    return found if again is None else min(found, again, key=lambda one: one.size)
+    found, other = _compared(*given, FEWEST_INSIDE, rng)
+    if found is not None and found.coarse and found.size < clear_from:
+        again, of_others = _compared(*given, ROWS_INSIDE, rng)
+        # Both have to differ: the milder of the two is what is certain.
+        if again is not None and again.size < found.size:
+            found, other = again, of_others
+    if judged is not None and found is not None and found.coarse and other is not None:
+        with one_blas_thread():
+            return found if other.is_ahead_of(judged, region, table, rng) else None
+    return found
 
 
 def _compared(
@@ -166,24 +177,28 @@ def _compared(
     *,
     # Different draws of the comparison, at least: fewer come from a fit that has collapsed onto a point.
     fewest_draws: int = 50,
-) -> Coarseness | None:
+) -> tuple[Coarseness | None, NearLikelihood | None]:
     """Draws of a posterior against one that is learnt from rows in their region, at least so many."""
     near = region.rows(table.parameters, ratio, rng, fewest)
     # Warnings of the second fit are about itself, and not about the posterior.
     with one_blas_thread(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        other = _other(table, near, ratio, log_prior, changes, rng)
+        farthest = float(region.distances(table.parameters[near.rows]).max())
+        other = _other(table, near, farthest, ratio, log_prior, changes, rng)
     if other is None:
-        return None
-    again = other.draw(DRAWS_COMPARED, rng)
+        return None, None
+    again = other.posterior.draw(DRAWS_COMPARED, rng)
+    # Beyond its rows a likelihood is extrapolated: what they say of a posterior is what it is among them.
+    drawn, among = (some[region.distances(some) <= other.farthest] for some in (drawn, again))
+    again = among if len(np.unique(among, axis=0)) >= fewest_draws else again
     if len(np.unique(again, axis=0)) < fewest_draws:
-        return None
+        return None, None
     mine, theirs = (unit_deviations(each) for each in (drawn, again))
     apart = np.abs(drawn.mean(axis=0) - again.mean(axis=0)) / np.minimum(mine, theirs)
     # Rows are needed for the narrower of the two, whichever is right.
     narrower = region if mine.prod() <= theirs.prod() else region_of(again, table.support) or region
     simulations, names = narrower.simulations(table.parameters), tuple(table.parameter_names)
-    return Coarseness(apart, np.log(mine / theirs), simulations, len(table), names)
+    return Coarseness(apart, np.log(mine / theirs), simulations, len(table), names), other
 
 
 def coarseness_of(
@@ -192,8 +207,13 @@ def coarseness_of(
     table: ReferenceTable,
     log_prior: LogDensity | None,
     rng: np.random.Generator,
+    *,
+    judge: bool = False,
 ) -> Coarseness | None:
-    """The same for an estimator that was fitted to a table, or to one of which this has some rows."""
+    """The same for an estimator that was fitted to a table, or to one of which this has some rows.
+
+    To `judge` a learned likelihood it has to be the worse one at near rows, besides.
+    """
     known: FittedTable = fitted.table_
     if known.draws is not None:
         return None
@@ -207,20 +227,61 @@ def coarseness_of(
         known.scaler, Scaler | Transformed | Dependent
     )
     likelihood = fitted if of_all else None
-    return coarseness(
-        posterior, table, ratio=ratio, log_prior=log_prior, likelihood=likelihood, random_seed=rng
-    )
+    judged = fitted if judge and isinstance(fitted, KernelLikelihood) else None
+    how: dict[str, Any] = {"likelihood": likelihood, "judged": judged, "random_seed": rng}
+    return coarseness(posterior, table, ratio=ratio, log_prior=log_prior, **how)
+
+
+class NearLikelihood(NamedTuple):
+    """A likelihood that is learnt from rows near a posterior, and the posterior under it."""
+
+    fitted: Estimator
+    way: Summaries
+    near: NearRows
+    posterior: Posterior
+    farthest: float
+
+    def is_ahead_of(
+        self,
+        judged: KernelLikelihood,
+        region: Region,
+        table: ReferenceTable,
+        rng: np.random.Generator,
+        *,
+        # Near rows that decide between the two, and draws of each posterior.
+        rows: int = 40,
+        draws: int = 300,
+    ) -> bool:
+        """Whether its posteriors at other near rows have lower scores than those of `judged`."""
+        others = np.setdiff1d(self.near.more, self.near.rows)
+        numbers = rng.permutation(others)[:rows]
+        if not len(numbers):
+            return True
+        x, truths = table.statistics[numbers], table.parameters[numbers]
+        unit = unit_deviations(table.parameters[self.near.rows])
+        scores = []
+        for estimator, seen in ((judged.for_scores(), x), (self.fitted, self.way(x))):
+            found = (posterior.draw(draws, rng) for posterior in estimator.condition(seen))
+            each = [self._score(some, truth, unit, region) for some, truth in zip(found, truths, strict=True)]
+            scores.append(np.mean(each))
+        return bool(scores[1] < scores[0])
+
+    def _score(self, drawn: np.ndarray, truth: np.ndarray, unit: np.ndarray, region: Region) -> float:
+        """Energy score of draws among the rows: truths are some of these."""
+        within = drawn[region.distances(drawn) <= self.farthest]
+        return energy_score((within if len(within) > 1 else drawn) / unit, truth / unit, fair=True)
 
 
 def _other(
     table: ReferenceTable,
     near: NearRows,
+    farthest: float,
     ratio: np.ndarray | None,
     log_prior: LogDensity | None,
     changes: Summaries | None,
     rng: np.random.Generator,
-) -> Posterior | None:
-    """The posterior under a likelihood that is learnt from near rows, or None where none can be."""
+) -> NearLikelihood | None:
+    """A likelihood that is learnt from near rows, or None where none can be."""
     if len(near.rows) < fewest_rows(table.parameters.shape[1], 1):
         return None
     success = weighting_of(table).success
@@ -255,7 +316,7 @@ def _other(
             found: Posterior = fitted.for_draws(PARTICLES).condition(y[0])
         except (ValueError, np.linalg.LinAlgError):
             continue
-        return found
+        return NearLikelihood(fitted, way, near, found, farthest)
     return None
 
 
