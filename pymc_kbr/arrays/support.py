@@ -15,7 +15,6 @@ import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.bijections import (
-    HALVINGS_OF_SHARE,
     MOST_LEVELS,
     Interval,
     Lattice,
@@ -449,7 +448,7 @@ class Support:
             return np.where(share[:, None] == 0, origin, made)
 
         last, beyond = np.zeros(len(start)), np.ones(len(start))
-        for _ in range(HALVINGS_OF_SHARE):
+        for _ in range(20):  # then the share is known to a millionth
             middle = (last + beyond) / 2
             fine = self.allows(at(middle))
             last, beyond = np.where(fine, middle, last), np.where(fine, beyond, middle)
@@ -622,10 +621,6 @@ def support_of(support: Support | None, size: int) -> Support:
 # --- the region of draws, and the rows near it ---
 
 
-ROWS_INSIDE, FEWEST_INSIDE = 300, 200
-"""Rows that the likelihood is learnt from: within reach, at most; and where fewer are, the nearest ones."""
-
-
 class Region(NamedTuple):
     """Where draws lie in the unconstrained space: their mean, and a root of their covariance."""
 
@@ -653,10 +648,11 @@ class Region(NamedTuple):
         parameters: np.ndarray,
         ratio: np.ndarray | None,
         rng: np.random.Generator,
-        fewest: int = FEWEST_INSIDE,
+        fewest: int = 200,
         *,
         # Deviations, a root of a parameter, within which rows are near a posterior.
         reach: float = 3.0,
+        most: int = 300,
     ) -> NearRows:
         """Rows within reach, some of them at random where they are many, the nearest where they are few."""
         away = self.distances(parameters)
@@ -668,7 +664,7 @@ class Region(NamedTuple):
         inside = order[away[order] < reach * np.sqrt(len(self.centre))]
         if len(inside) < fewest:
             inside = order[:fewest]
-        return NearRows(rng.permutation(inside)[:ROWS_INSIDE], order[: max(len(inside), fewest)])
+        return NearRows(rng.permutation(inside)[:most], order[: max(len(inside), fewest)])
 
     def simulations(
         self,

@@ -55,10 +55,6 @@ def covariance(points: np.ndarray, weights: np.ndarray) -> np.ndarray:
 # --- subsamples of rows ---
 
 
-ROWS_FOR_CHOICES = 1000
-"""Rows of a table, spread evenly over it, on which bandwidths and ridges are chosen."""
-
-
 def spread_out(n: int, most: int) -> np.ndarray:
     """At most `most` row numbers, evenly spread over n rows: a subsample without randomness."""
     return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(int))

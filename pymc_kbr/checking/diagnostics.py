@@ -24,10 +24,6 @@ class Concern:
     message: str
 
 
-LARGE_SHARE_BEYOND = 0.05
-"""Of a posterior beyond the rows of the table, or of the prior's mass, above which there is a warning."""
-
-
 def diagnose(
     posterior: Posterior,
     draws: np.ndarray,
@@ -160,10 +156,10 @@ def _transforms(posterior: Posterior, seen: Signs) -> Concern | None:
     return None if message is None else Concern("transforms", message)
 
 
-def _extrapolated(posterior: Posterior) -> Concern | None:
+def _extrapolated(posterior: Posterior, *, largest_share: float = 0.05) -> Concern | None:
     """A learned likelihood where nothing was simulated."""
     share = posterior.settings.get("share_beyond_rows", 0.0)
-    if share <= LARGE_SHARE_BEYOND:
+    if share <= largest_share:
         return None
     return Concern(
         "extrapolated",
@@ -172,10 +168,10 @@ def _extrapolated(posterior: Posterior) -> Concern | None:
     )
 
 
-def _without_mass(posterior: Posterior) -> Concern | None:
+def _without_mass(posterior: Posterior, *, largest_share: float = 0.05) -> Concern | None:
     """Atoms that an adjustment moved to where the prior has no mass."""
     share = posterior.settings.get("share_outside_support", 0.0)
-    if share <= LARGE_SHARE_BEYOND:
+    if share <= largest_share:
         return None
     return Concern(
         "support",

@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     import pymc as pm
 
 
-ENTRIES = 2000
-"""Simulated entries, evenly spread, that the data's are tested against."""
-
-
 @default_arithmetic
 @dataclass(frozen=True, eq=False, repr=False)
 class PredictiveCheck:
@@ -192,10 +188,17 @@ def _sets(data: Any, simulated: Any, exchangeable: bool) -> list[np.ndarray]:
     return [one[~gaps][None] for one in sets]
 
 
-def _tested(sets: list[np.ndarray], bandwidth: str, rng: np.random.Generator) -> TestResult:
+def _tested(
+    sets: list[np.ndarray],
+    bandwidth: str,
+    rng: np.random.Generator,
+    *,
+    # Simulated entries, evenly spread, that the data's are tested against.
+    entries: int = 2000,
+) -> TestResult:
     """The entries of the first set against those of the others together."""
     others = np.vstack(sets[1:])
-    others = others[spread_out(len(others), ENTRIES)]
+    others = others[spread_out(len(others), entries)]
     # Of both together: under the null hypothesis their entries can be exchanged.
     unit = unit_deviations(np.vstack([sets[0], others]))
     return mmd_test(sets[0] / unit, others / unit, bandwidth=bandwidth, random_seed=rng)

@@ -26,7 +26,7 @@ from pymc_kbr.arrays.rows import as_rows, check_range, check_shapes, read_pair
 from pymc_kbr.arrays.scaling import Scaler, nonzero
 from pymc_kbr.arrays.support import Support, support_of
 from pymc_kbr.arrays.threads import one_blas_thread
-from pymc_kbr.arrays.weighted import ROWS_FOR_CHOICES, spread_out
+from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.estimators.checks import check_scaled, refuse_both, warn_of_impossible, warn_of_rows
 from pymc_kbr.estimators.fitted_table import FittedTable, Sample, build_table
@@ -813,10 +813,6 @@ class StreamedTable(FittedTable):
 # --- one pass over a table on the disk ---
 
 
-SAMPLED_ROWS = 20_000
-"""Rows of the sample, spread evenly over the table."""
-
-
 @dataclass(frozen=True, eq=False)
 class Scan:
     """What is known of all rows."""
@@ -864,11 +860,20 @@ class Moments:
         return Scaler.of(self.mean * self.unit, self.deviation, self.lowest, self.highest, scaled)
 
 
-def scan_table(parameters: Chunks, statistics: Chunks, scaled: bool) -> Scan:
+def scan_table(
+    parameters: Chunks,
+    statistics: Chunks,
+    scaled: bool,
+    *,
+    # Rows on which bandwidths and ridges are chosen, as in memory,
+    for_choices: int = 1000,
+    # and rows of the sample on which regressions are fitted: both spread evenly.
+    sampled: int = 20_000,
+) -> Scan:
     """Read all rows once."""
     n = len(statistics)
-    few = spread_out(n, ROWS_FOR_CHOICES)
-    wanted = np.union1d(spread_out(n, SAMPLED_ROWS), few)
+    few = spread_out(n, for_choices)
+    wanted = np.union1d(spread_out(n, sampled), few)
     sides = []
     for name, side in (("parameters", parameters), ("statistics", statistics)):
         moments, sample = Moments(), []

@@ -7,7 +7,6 @@ import warnings
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from pymc_kbr.arrays.neighbours import PAIRS
 from pymc_kbr.arrays.refusals import one_of, shown, squarable_or
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.users_line import users_line
@@ -129,7 +128,13 @@ class NadarayaWatson(Estimator):
         self._refuse_empty(total[:, 0], distances.min(axis=1))
         return RowWeights(similar / total)
 
-    def _nearest_weights(self, x: np.ndarray) -> RowWeights:
+    def _nearest_weights(
+        self,
+        x: np.ndarray,
+        *,
+        # Distances that are held at once.
+        pairs: int = 2**22,
+    ) -> RowWeights:
         """The weights of the nearest rows only, with the share of what is left out as `left_out`."""
         most = min(MOST_ATOMS, len(self.table_))
         distances, rows = self.table_.nearest(most).query(x, most)
@@ -143,7 +148,7 @@ class NadarayaWatson(Estimator):
 
         similar = similarity(distances)
         kept, total = similar.sum(axis=1), np.zeros(len(x))
-        step = max(1, PAIRS // len(x))
+        step = max(1, pairs // len(x))
         for _, block in self.table_.statistics.blocks():
             for first in range(0, len(block), step):
                 total += similarity(cdist(x, block[first : first + step]) / self.bandwidth_).sum(axis=1)

@@ -9,7 +9,7 @@ from scipy.linalg import eigvalsh
 
 from pymc_kbr.arrays.chunks import physical_memory
 from pymc_kbr.arrays.refusals import flag, positive, shown, squarable_or
-from pymc_kbr.arrays.weighted import ROWS_FOR_CHOICES, spread_out
+from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
 from pymc_kbr.embedding.rules import Rule
 from pymc_kbr.estimators.estimator import Estimator
@@ -159,10 +159,15 @@ class RuleEstimator(Estimator):
             return float(self.regularisation)
         return self.rule.regularisation(ridge, self._spectrum())
 
-    def _spectrum(self) -> np.ndarray:
+    def _spectrum(
+        self,
+        *,
+        # Rows from which the spectrum is known.
+        most: int = 1000,
+    ) -> np.ndarray:
         """Eigenvalues of D^(1/2) G D^(1/2), of at most 1000 rows."""
         x, gamma = self.table_.tuning[0], self._prior.gamma
-        rows = spread_out(len(x), ROWS_FOR_CHOICES)
+        rows = spread_out(len(x), most)
         share = np.ones(len(rows)) if gamma is None else np.maximum(gamma, 0)[rows]
         root = np.sqrt(share / share.sum())
         gram = self.kernel_(x[rows])

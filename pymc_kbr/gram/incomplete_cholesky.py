@@ -16,11 +16,10 @@ from pymc_kbr.arrays.threads import parallel_map
 from pymc_kbr.gram.low_rank import LowRankGram, StreamedGram
 from pymc_kbr.kernels import Gaussian, Kernel
 
-LARGEST_RANK = 1000
-"""Rank at which a factorisation to a tolerance ends in any case."""
 
-PIVOTS_AT_ONCE = 50
-"""Pivots that are proposed at once."""
+def _most_columns(rank: int | None, *, usual: int = 1000) -> int:
+    """The rank at which a factorisation to a tolerance ends in any case."""
+    return rank or usual
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class IncompleteCholesky:
 
     def bytes(self, n: int) -> int:
         """Memory of n rows."""
-        return 8 * n * min(n, self.rank or LARGEST_RANK)
+        return 8 * n * min(n, _most_columns(self.rank))
 
     def rows(self, n: int) -> int:
         """Rows in one regression."""
@@ -61,9 +60,9 @@ class IncompleteCholesky:
         """The factored Gram matrix of points (n, d)."""
         if isinstance(points, Chunks):
             return streamed_cholesky(
-                kernel, points, self.rank or LARGEST_RANK, self.tolerance, PIVOTS_AT_ONCE, rng
+                kernel, points, _most_columns(self.rank), self.tolerance, RandomlyPivotedCholesky.block, rng
             )
-        factor, pivots = pivoted_cholesky(kernel, points, self.rank or LARGEST_RANK, self.tolerance)
+        factor, pivots = pivoted_cholesky(kernel, points, _most_columns(self.rank), self.tolerance)
         return LowRankGram(factor, PivotFeatures(kernel, points[pivots], factor[pivots]))
 
 
@@ -94,14 +93,14 @@ class RandomlyPivotedCholesky:
     """
 
     rank: int | None = None
-    block: int = PIVOTS_AT_ONCE
+    block: int = 50
     tolerance: float = 1e-3
 
     streams: ClassVar[bool] = True
 
     def bytes(self, n: int) -> int:
         """Memory of n rows."""
-        return 8 * n * (min(n, self.rank or LARGEST_RANK) + 2 * self.block)
+        return 8 * n * (min(n, _most_columns(self.rank)) + 2 * self.block)
 
     def rows(self, n: int) -> int:
         """Rows in one regression."""
@@ -113,10 +112,10 @@ class RandomlyPivotedCholesky:
         """The factored Gram matrix of points (n, d)."""
         if isinstance(points, Chunks):
             return streamed_cholesky(
-                kernel, points, self.rank or LARGEST_RANK, self.tolerance, self.block, rng
+                kernel, points, _most_columns(self.rank), self.tolerance, self.block, rng
             )
         factor, pivots = randomly_pivoted_cholesky(
-            kernel, points, self.rank or LARGEST_RANK, self.tolerance, self.block, rng
+            kernel, points, _most_columns(self.rank), self.tolerance, self.block, rng
         )
         return LowRankGram(factor, PivotFeatures(kernel, points[pivots], factor[pivots]))
 
@@ -183,9 +182,6 @@ def _triangle(gram: np.ndarray) -> np.ndarray:
 AS_EXACT = 1e-9
 """Residual of a factor, as a share of the trace, at which it is taken in place of the exact matrix."""
 
-ROWS_A_THREAD = 2048
-"""Rows that a thread of the blocked factorisation takes at once."""
-
 
 def pivoted_cholesky(
     kernel: Kernel, points: np.ndarray, rank: int, tolerance: float
@@ -234,7 +230,14 @@ class _RowTile:
 
 
 def randomly_pivoted_cholesky(
-    kernel: Kernel, points: np.ndarray, rank: int, tolerance: float, block: int, rng: np.random.Generator
+    kernel: Kernel,
+    points: np.ndarray,
+    rank: int,
+    tolerance: float,
+    block: int,
+    rng: np.random.Generator,
+    *,
+    rows_a_thread: int = 2048,
 ) -> tuple[np.ndarray, np.ndarray]:
     """As `pivoted_cholesky`, with random pivots, in blocks."""
     n = len(points)
@@ -243,7 +246,7 @@ def randomly_pivoted_cholesky(
     rounding = 10 * np.finfo(float).eps * residual.max()
     factor = np.zeros((n, min(rank, n)))
     pivots = np.zeros(factor.shape[1], dtype=int)
-    tiles = [slice(i, i + ROWS_A_THREAD) for i in range(0, n, ROWS_A_THREAD)]
+    tiles = [slice(i, i + rows_a_thread) for i in range(0, n, rows_a_thread)]
     # Slices, and so views: each part writes to its rows of the factor and of the residual.
     parts = [_RowTile(kernel, points[tile], factor[tile], residual[tile]) for tile in tiles]
     r = 0

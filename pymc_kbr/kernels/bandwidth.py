@@ -6,11 +6,11 @@ import numpy as np
 from scipy.spatial.distance import pdist
 
 from pymc_kbr.arrays.scaling import nonzero, unit_deviations
-from pymc_kbr.arrays.weighted import ROWS_FOR_CHOICES, spread_out_varied
+from pymc_kbr.arrays.weighted import spread_out_varied
 from pymc_kbr.kernels.kernel import Gaussian
 
 
-def median_heuristic(points: np.ndarray, most: int = ROWS_FOR_CHOICES) -> float:
+def median_heuristic(points: np.ndarray, most: int = 1000) -> float:
     """The median of the pairwise distances, zeros of the diagonal left out.
 
     Parameters

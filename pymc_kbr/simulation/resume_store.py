@@ -25,7 +25,7 @@ from pytensor.graph.op import Op
 
 from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.simulation.failures import check_failures
-from pymc_kbr.simulation.forward_model import FEWEST_FIRST_ROWS, SPARE_FIRST_ROWS, ForwardModel, PilotRun
+from pymc_kbr.simulation.forward_model import ForwardModel, PilotRun
 from pymc_kbr.simulation.model.read import ModelGraph, is_simulator
 from pymc_kbr.simulation.model.vector_simulator import function_of
 from pymc_kbr.simulation.options import SimulationOptions, pieces_of, versions
@@ -41,7 +41,7 @@ from pymc_kbr.simulation.stages import (
     try_first_rows,
 )
 from pymc_kbr.simulation.streams import entropy_of
-from pymc_kbr.simulation.workers.executors import SECONDS_A_CHUNK, rows_a_chunk, rows_a_stored_chunk
+from pymc_kbr.simulation.workers.executors import rows_a_chunk, rows_a_stored_chunk
 from pymc_kbr.tables.checks import shortened
 from pymc_kbr.tables.file import OBSERVED_DATA, PRIOR_RATIO
 from pymc_kbr.tables.layout import ARRAYS, DONE, FAILED
@@ -409,10 +409,13 @@ def _some_rows(
     first_rows: PilotRun,
     done: np.ndarray,
     changed: bool,
+    *,
+    # Of changed code, at least: as many as the first rows of a table that are tried.
+    fewest: int = 10,
 ) -> Any:
     options, simulator = simulation.options, simulation.simulator
     most = rows_a_chunk(way.simulator, options.draws, first_rows.seconds, options.cores)
-    most = max(most, FEWEST_FIRST_ROWS + SPARE_FIRST_ROWS) if changed else most
+    most = max(most, fewest) if changed else most
     good = np.flatnonzero(done)
     if not len(good):
         return
@@ -433,6 +436,9 @@ def _some_blocks(
     first_rows: PilotRun,
     done: np.ndarray,
     changed: bool,
+    *,
+    # Of comparing: then no further block is simulated again.
+    enough_seconds: float = 0.25,
 ) -> Any:
     block = way.simulator.block_rows
     rows = np.flatnonzero(done[:block])
@@ -441,7 +447,7 @@ def _some_blocks(
         # Drawn as a whole, also where the table ends within it.
         found = way.simulator.simulate(0, simulation.prior[0:block])
         yield rows, found.statistics[rows]
-    if time.perf_counter() - began > SECONDS_A_CHUNK and not changed:
+    if time.perf_counter() - began > enough_seconds and not changed:
         return
     whole = held.whole_rows(len(done))
     for number in range(len(done) // block - 1, 0, -1):

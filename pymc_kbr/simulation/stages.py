@@ -12,7 +12,6 @@ import numpy as np
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.simulation.failures import raise_failure
 from pymc_kbr.simulation.forward_model import (
-    SPARE_FIRST_ROWS,
     ForwardModel,
     PilotRun,
     enough_first_rows,
@@ -119,11 +118,17 @@ def open_simulation(options: SimulationOptions, forward: ForwardModel, entropy: 
         yield Simulation(options, forward, entropy, sampler, support, prior, simulator, isolated, clock)
 
 
-def try_first_rows(simulation: Simulation, known: bool) -> PilotRun:
+def try_first_rows(
+    simulation: Simulation,
+    known: bool,
+    *,
+    # More rows that are tried, where some fail.
+    spare: int = 7,
+) -> PilotRun:
     """Simulate the first rows, where they can do no harm; a single one where the way is `known`."""
     options, graph = simulation.options, simulation.forward.graph
     enough = enough_first_rows(graph)
-    parameters = simulation.prior[: enough + SPARE_FIRST_ROWS]
+    parameters = simulation.prior[: enough + spare]
     check_support(simulation.support, parameters, graph.parameters.names)
     if options.isolates_first_rows or options.executor is not None:
         check_picklable(graph)

@@ -301,8 +301,8 @@ def test_the_bandwidth_that_is_asked_for_is_that_of_distances_and_test(monkeypat
     assert found.observed["y"] != pytest.approx(squared_discrepancies([data, *simulated])[0, 1:].mean())
 
 
-def test_the_test_of_pooled_sets_is_of_some_rows_spread_over_all(monkeypatch):
-    monkeypatch.setattr(predictive_check, "ENTRIES", 10)
+def test_the_test_of_pooled_sets_is_of_some_rows_spread_over_all(monkeypatch, set_default):
+    set_default(predictive_check._tested, entries=10)
     sets = [np.linspace(0, 1, 10)[:, None], *(np.full((5, 1), i) + np.arange(5.0)[:, None] for i in range(8))]
     seen = []
     monkeypatch.setattr(predictive_check, "mmd_test", lambda x, y, **given: seen.append((x, y)))
@@ -335,7 +335,7 @@ def test_regions_have_the_draws_metric_and_choose_rows_by_it():
     assert np.any(np.diff(away[near.rows]) < 0)
     few = region.rows(theta, None, rng, 2500)
     assert set(few.more) == set(np.argsort(away)[:2500])
-    assert len(few.rows) == near_rows.ROWS_INSIDE
+    assert len(few.rows) == 300
     assert set(few.rows) <= set(few.more)
 
 
@@ -382,7 +382,7 @@ def test_a_second_look_with_more_rows_is_taken_where_the_first_is_not_clear(
     monkeypatch.setattr(coarse_module, "_compared", lambda *given: fewest.append(given[-2]) or made.pop(0))
     found = coarseness(Drawn(0.0), a_table(), random_seed=1)
     assert found.size == pytest.approx(size)
-    assert fewest == [near_rows.FEWEST_INSIDE, near_rows.ROWS_INSIDE][:looks]
+    assert fewest == [200, 300][:looks]
 
 
 def test_means_are_apart_in_the_smaller_deviation(monkeypatch):
@@ -620,7 +620,7 @@ def test_points_are_in_deviations_of_draws_and_features_hold_their_products():
     np.testing.assert_allclose(columns[:, 2:5], products)
     together, own = columns[:, 5:-4], columns[:, -4:]
     np.testing.assert_allclose(np.sum(together**2, axis=1), 1)
-    phases = local_classifier.OWN_FREQUENCY * points
+    phases = 1.5 * points
     np.testing.assert_allclose(own, np.hstack([np.cos(phases), np.sin(phases)]))
 
 

@@ -8,12 +8,13 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
 
 import pymc_kbr as pk
+from pymc_kbr.arrays.chunks import Chunks
 from pymc_kbr.arrays.names import Names
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.estimators import estimator as streamed_table
 from pymc_kbr.estimators import nadaraya_watson, rule_estimator
-from pymc_kbr.estimators.estimator import StreamedTable
+from pymc_kbr.estimators.estimator import StreamedTable, scan_table
 from pymc_kbr.estimators.fitted_table import build_table
 from pymc_kbr.estimators.localised import kernel_units
 from pymc_kbr.gram import Nystroem
@@ -43,9 +44,9 @@ def arrays(rng):
 
 
 @pytest.fixture(autouse=True)
-def small_blocks(monkeypatch):
-    monkeypatch.setattr("pymc_kbr.arrays.chunks.BLOCK_ROWS", 64)
-    monkeypatch.setattr(nadaraya_watson, "PAIRS", 50)
+def small_blocks(set_default):
+    set_default(Chunks.__init__, block_rows=64)
+    set_default(pk.NadarayaWatson._nearest_weights, pairs=50)
 
 
 STREAMED = {
@@ -87,10 +88,10 @@ def test_rows_on_the_disk_give_what_rows_in_memory_give(name, arrays):
         assert there.settings()[name] == pytest.approx(value, rel=1e-6)
 
 
-def test_a_regression_on_some_rows_leaves_each_of_these_out(arrays, monkeypatch):
+def test_a_regression_on_some_rows_leaves_each_of_these_out(arrays, set_default):
     theta, x = arrays
-    monkeypatch.setattr("pymc_kbr.estimators.estimator.SAMPLED_ROWS", 60)
-    monkeypatch.setattr("pymc_kbr.estimators.estimator.ROWS_FOR_CHOICES", 40)
+    set_default(scan_table, sampled=60)
+    set_default(scan_table, for_choices=40)
     fitted = pk.Adjusted(pk.Rejection(30)).fit(*map(Source, arrays), random_seed=1)
     rows = fitted.table_.sample.numbers
     assert 60 <= len(rows) < N

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.exchangeable import FEWEST_ROWS_ALIKE, seems_exchangeable
+from pymc_kbr.arrays.exchangeable import seems_exchangeable
 from pymc_kbr.arrays.refusals import shown, whole
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.threads import parallel_map
@@ -86,9 +86,15 @@ def check_rows(
         )
 
 
-def warn_if_not_exchangeable(points: np.ndarray, theta: np.ndarray) -> None:
+def warn_if_not_exchangeable(
+    points: np.ndarray,
+    theta: np.ndarray,
+    *,
+    # From fewer nothing is said: see `seems_exchangeable`.
+    fewest_rows: int = 200,
+) -> None:
     """Warn of statistics (n, e), given parameters (n, q), that are not draws of one distribution."""
-    if len(points) >= FEWEST_ROWS_ALIKE and not seems_exchangeable(points, theta):
+    if len(points) >= fewest_rows and not seems_exchangeable(points, theta):
         warnings.warn(
             "the statistics do not look like independent draws of one distribution: their means, spreads or "
             "covariances, among them or with a parameter, differ from column to column, and what their "

@@ -11,7 +11,7 @@ from pymc_kbr.estimators.likelihood.basis import Basis, Landmarks, make_basis
 from pymc_kbr.estimators.likelihood.smooth_function import inverse_lower
 from pymc_kbr.estimators.likelihood.spread import UNEVEN
 from pymc_kbr.kernels import median_heuristic
-from pymc_kbr.regression.kernel_ridge import LARGEST_LEVERAGE
+from pymc_kbr.regression.kernel_ridge import cap_leverages
 
 BASIS_RIDGES = tuple(10.0**k for k in np.arange(1, -12.1, -0.5))
 """From which each statistic's own is chosen."""
@@ -45,7 +45,7 @@ def regress(
         # The diagonal of the hat matrix, as features are orthonormal over the rows.
         # All ridges in one product: a matrix is read once, and not once for each of them.
         hats = np.concatenate(map_(lambda rows: (features[rows] ** 2 / n) @ shrinks, parts))
-        leverage = np.minimum(hats, LARGEST_LEVERAGE)
+        leverage = cap_leverages(hats)
 
         def left_out(rows: slice, slopes: np.ndarray, k: int | np.ndarray) -> np.ndarray:
             found = features[rows] @ slopes
@@ -146,7 +146,7 @@ def _weighted(
     values, vectors = _orthonormal(p, weighted.T @ f)
     rotated, right = f @ vectors, vectors.T @ (weighted.T @ column)
     shrinks = _shrinks(values)
-    leverage = np.minimum((rotated**2 * weights[:, None]) @ shrinks, LARGEST_LEVERAGE)
+    leverage = cap_leverages((rotated**2 * weights[:, None]) @ shrinks)
     tried = _within_freedom(leverage, least=0)
     slopes = shrinks[:, :tried] * right[:, None]
     left_out = (column[:, None] - rotated @ slopes) / (1 - leverage[:, :tried])

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_kbr.arrays.exchangeable import FEWEST_ALIKE, MOST_EQUAL
 from pymc_kbr.estimators.likelihood.basis import Basis, Landmarks
 from pymc_kbr.estimators.likelihood.conditional_mean import USUAL, MeanSearch, mean_basis, regress
 from pymc_kbr.estimators.likelihood.conditional_mixture import (
@@ -126,17 +125,20 @@ def levels_of(
     *,
     # A row's median distance from its middle, at least: its logarithm is taken.
     least_distance: float = 1e-9,
+    # As where they are recognised: see `seems_exchangeable`.
+    fewest: int = 8,
+    most_equal: float = 0.001,
 ) -> np.ndarray:
     """Median and log median distance from it of each row, (n, 2)."""
-    if y.shape[1] < FEWEST_ALIKE:
+    if y.shape[1] < fewest:
         raise ValueError(
             f"there are {y.shape[1]} statistics; the form for independent draws of one distribution takes at "
-            f"least {FEWEST_ALIKE} of them: take another form"
+            f"least {fewest} of them: take another form"
         )
     middle = np.median(y, axis=1)
     distance = np.median(np.abs(y - middle[:, None]), axis=1)
     equal = float(np.mean(np.diff(np.sort(y, axis=1), axis=1) == 0))
-    if equal > MOST_EQUAL:
+    if equal > most_equal:
         raise ValueError(
             f"{equal:.1%} of the neighbours among a row's sorted statistics are equal; the form for "
             "independent draws of one distribution is for continuous ones: take another form"

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import expit, ndtri
 from scipy.stats import qmc, rankdata
 
-from pymc_kbr.arrays.bijections import MOST_LEVELS, ROWS_MISSED_BY_CHANCE
+from pymc_kbr.arrays.bijections import MOST_LEVELS
 from pymc_kbr.arrays.dependence import depend_on
 from pymc_kbr.arrays.outliers import outliers
 from pymc_kbr.arrays.scaling import Scaler, unit_deviations, units_of
@@ -757,9 +757,14 @@ class Grid:
         return lower, upper
 
 
-def rare(counts: np.ndarray) -> np.ndarray:
+def rare(
+    counts: np.ndarray,
+    *,
+    # As of a lattice: a value expected in so many rows is in none once in fifty tables.
+    rows_missed: float = 4.0,
+) -> np.ndarray:
     """Which values of a lattice, in so many rows (v,), are so few that others beside them may be missed."""
-    found: np.ndarray = counts**2 < 2 * ROWS_MISSED_BY_CHANCE * counts.sum()
+    found: np.ndarray = counts**2 < 2 * rows_missed * counts.sum()
     return found
 
 

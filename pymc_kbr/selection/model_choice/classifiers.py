@@ -11,7 +11,6 @@ from sklearn.linear_model import LogisticRegression
 
 from pymc_kbr.arrays.neighbours import Tree
 from pymc_kbr.arrays.scaling import Scaler
-from pymc_kbr.arrays.weighted import ROWS_FOR_CHOICES
 from pymc_kbr.estimators.summaries import Transformed
 from pymc_kbr.kernels import Gaussian, median_heuristic
 from pymc_kbr.kernels.kernel import frequencies
@@ -189,9 +188,16 @@ class Logistic:
         found: np.ndarray = self._regression.predict_proba(self._unit.transform(self._expanded(statistics)))
         return found
 
-    def _drawn(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def _drawn(
+        self,
+        x: np.ndarray,
+        rng: np.random.Generator,
+        *,
+        # From which the median distance is taken.
+        rows_for_width: int = 1000,
+    ) -> np.ndarray:
         """Frequencies (WAVES_A_KERNEL, d) of a kernel on scaled statistics (n, d)."""
-        width = self.bandwidth * median_heuristic(x[:: max(1, len(x) // ROWS_FOR_CHOICES)])
+        width = self.bandwidth * median_heuristic(x[:: max(1, len(x) // rows_for_width)])
         return frequencies(Gaussian(float(width)), WAVES_A_KERNEL, x.shape[1], rng)
 
     def _expanded(self, statistics: np.ndarray) -> np.ndarray:

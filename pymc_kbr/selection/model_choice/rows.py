@@ -14,7 +14,7 @@ from pymc_kbr.arrays.data_sets import DataSets
 from pymc_kbr.arrays.neighbours import Tree, neighbours_of
 from pymc_kbr.arrays.refusals import names_of, shown
 from pymc_kbr.arrays.scaling import Scaler, unit_deviations
-from pymc_kbr.arrays.weighted import ROWS_FOR_CHOICES, spread_out
+from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.estimators.sets import SetFeatures
 from pymc_kbr.estimators.summaries import Transformed
@@ -55,12 +55,18 @@ class Rows:
         """How many there are."""
         return len(self.tables)
 
-    def far(self, observed: np.ndarray) -> np.ndarray:
+    def far(
+        self,
+        observed: np.ndarray,
+        *,
+        # Of the table, whose distances to their neighbours are usual.
+        most: int = 1000,
+    ) -> np.ndarray:
         """Which observations (k, d) are far from their nearest rows, as nearly no row is, bool (k,)."""
         x = self.curves.transform(self.statistics)
         unit = unit_deviations(x)
         tree = Tree(x / unit, NEAREST)
-        some = spread_out(len(x), ROWS_FOR_CHOICES)
+        some = spread_out(len(x), most)
         # A row is its own nearest, and is left out.
         own = tree.query(x[some] / unit, NEAREST + 1)[0][:, 1:].mean(axis=1)
         away = tree.query(self.curves.transform(observed) / unit, NEAREST)[0].mean(axis=1)
