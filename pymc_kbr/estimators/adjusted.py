@@ -23,12 +23,6 @@ from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Summary
 from pymc_kbr.posterior.smoothing import check_smoothing
 
-ACCEPTED, MOST_ACCEPTED = 0.3, 10_000
-"""Share of the rows that are accepted where no estimator is given, and their number at most.
-
-More are farther off, and hardly add to draws.
-"""
-
 
 class Adjusted(Estimator):
     """An estimator whose atoms are moved to where they would be had they given the observation.
@@ -100,10 +94,17 @@ class Adjusted(Estimator):
         self.adjustment = adjustment
         self.smoothing = smoothing
 
-    def _inner(self) -> Estimator:
+    def _inner(
+        self,
+        *,
+        # More of the nearest rows are farther off,
+        accepted: float = 0.3,
+        # and hardly add to draws.
+        most: int = 10_000,
+    ) -> Estimator:
         """The estimator that gives the weights."""
         if self.estimator is None:
-            return Rejection(ACCEPTED, most=MOST_ACCEPTED, kernel="epanechnikov")
+            return Rejection(accepted, most=most, kernel="epanechnikov")
         if not isinstance(self.estimator, Estimator) or isinstance(self.estimator, Adjusted):
             raise TypeError(
                 f"estimator is {shown(self.estimator)}; give an estimator that is not adjusted itself, "

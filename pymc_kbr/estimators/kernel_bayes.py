@@ -17,9 +17,6 @@ from pymc_kbr.gram import Auto, DivideAndConquer, Solver, Subsample
 from pymc_kbr.gram.gram import SquaredOperator
 from pymc_kbr.kernels import Kernel
 
-AUTO_SOLVER = Auto(memory=1.28e8)
-"""What "auto" is here: exact up to 4,000 rows, where the complex factorisation takes some seconds."""
-
 
 class KernelBayes(WithPrior):
     """Fukumizu's kernel Bayes' rule: two regressions, with signed weights of the prior.
@@ -94,7 +91,8 @@ class KernelBayes(WithPrior):
         self.atoms = atoms
 
     def _solver(self) -> Solver:
-        return AUTO_SOLVER if self.solver == "auto" else super()._solver()
+        # Exact up to 4,000 rows, where the complex factorisation takes some seconds.
+        return Auto(memory=1.28e8) if self.solver == "auto" else super()._solver()
 
     @property
     def weighs_rows(self) -> bool:

@@ -21,9 +21,6 @@ from pymc_kbr.gram import LowRankGram, RandomlyPivotedCholesky
 from pymc_kbr.kernels import Gaussian, median_heuristic
 from pymc_kbr.regression.kernel_ridge import KernelRegression, RidgeRegression
 
-ROWS_FOR_POSTERIOR_MEAN = 10_000
-"""Rows of the table on which the regression is fitted."""
-
 
 @dataclass(frozen=True, eq=False)
 class PosteriorMean(Estimates):
@@ -60,10 +57,17 @@ class PosteriorMean(Estimates):
     left_out: np.ndarray
 
     @classmethod
-    def fit(cls, statistics: np.ndarray, parameters: np.ndarray) -> PosteriorMean:
+    def fit(
+        cls,
+        statistics: np.ndarray,
+        parameters: np.ndarray,
+        *,
+        # Of the table, on which the regression is fitted.
+        most_rows: int = 10_000,
+    ) -> PosteriorMean:
         """Regress a table's parameters on its statistics."""
         relevance = Relevance.fit(statistics, parameters)
-        step = max(1, len(statistics) // ROWS_FOR_POSTERIOR_MEAN)
+        step = max(1, len(statistics) // most_rows)
         regression = KernelRegression(
             relevance.transform(statistics[::step]), parameters[::step], np.random.default_rng(0)
         )
@@ -182,9 +186,16 @@ class JointPosteriorMean(Estimates):
     left_out: np.ndarray
 
     @classmethod
-    def fit(cls, statistics: np.ndarray, parameters: np.ndarray) -> JointPosteriorMean:
+    def fit(
+        cls,
+        statistics: np.ndarray,
+        parameters: np.ndarray,
+        *,
+        # Of the table, on which the regression is fitted.
+        most_rows: int = 10_000,
+    ) -> JointPosteriorMean:
         """Regress a table's parameters on its statistics."""
-        rows = spread_out(len(statistics), ROWS_FOR_POSTERIOR_MEAN)
+        rows = spread_out(len(statistics), most_rows)
         features, at_rows = Features.fit(statistics[rows], parameters[rows])
         regression = RidgeRegression(at_rows, parameters[rows])
         others = np.setdiff1d(np.arange(len(statistics)), rows)

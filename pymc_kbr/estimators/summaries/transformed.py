@@ -20,9 +20,6 @@ from pymc_kbr.estimators.likelihood.conditional_mean import regress
 from pymc_kbr.estimators.likelihood.spread import Below, fit_spread, standardised
 from pymc_kbr.kernels import median_heuristic
 
-CELL_SEED = 20
-"""Of the places within cells when curves are chosen: the same table has the same curves."""
-
 
 @dataclass(frozen=True, eq=False)
 class Transformed:
@@ -78,7 +75,8 @@ class Transformed:
         cells = tuple(
             None if number in known else Cells.of(column) for number, column in zip(numbers, x.T, strict=True)
         )
-        spread = spread_over(x, cells, np.random.default_rng(CELL_SEED).random(x.shape))
+        # Of one seed: the same table has the same curves.
+        spread = spread_over(x, cells, np.random.default_rng(20).random(x.shape))
         reach = x.min(axis=0) if lowest is None else np.minimum(x.min(axis=0), lowest[kept])
         ranges_of = [known.get(number) for number in numbers]
         pairs = _chosen_curves(spread, parameters, cells, ranges_of, reach)
@@ -244,7 +242,7 @@ class Transformed:
                 x[:, j] = np.where(impossible, grid.cells.nearest(x[:, j]), x[:, j])
         ends = {j: grid.ends(x[:, j]) for j, grid in enumerate(celled) if grid is not None}
         # The same places for every observation, or likelihood ratios would hold their noise.
-        within = qmc.Sobol(q, seed=CELL_SEED).random(points_a_cell) if uneven else np.full((1, q), 0.5)
+        within = qmc.Sobol(q, seed=20).random(points_a_cell) if uneven else np.full((1, q), 0.5)
         spread = np.stack([spread_over(x, self.cells, u) for u in within], axis=1)
         for j, grid in enumerate(celled):
             if grid is not None:
@@ -311,9 +309,6 @@ def spread_over(x: np.ndarray, cells: tuple[Cells | None, ...], share: np.ndarra
 
 
 # --- increasing functions of one statistic ---
-
-
-NO_PAIRS = Below(np.empty(0, dtype=int), np.empty(0, dtype=int), np.empty(0))
 
 
 class Curve(NamedTuple):
@@ -505,8 +500,9 @@ def _density(
     residuals = regress(features, penalties, y[:, None]).residuals
     deviation = float(unit_deviations(residuals)[0])
     r = residuals / deviation
-    w = fit_spread(features, r, spread_ridge * penalties, NO_PAIRS, steps=25)
-    z, logdet = standardised(features, r, w, NO_PAIRS)
+    pairs = Below(np.empty(0, dtype=int), np.empty(0, dtype=int), np.empty(0))  # none, of one column
+    w = fit_spread(features, r, spread_ridge * penalties, pairs, steps=25)
+    z, logdet = standardised(features, r, w, pairs)
     return slope - float(np.log(deviation)) + float(np.mean(logdet - 0.5 * z[:, 0] ** 2))
 
 
@@ -768,10 +764,6 @@ def rare(
     return found
 
 
-ROUNDING = 1000 * np.finfo(float).eps
-"""Of the median value, up to which two values are one: sums of a thousand terms are as near in any order."""
-
-
 def _distinct(column: np.ndarray, rounding: float) -> tuple[np.ndarray, np.ndarray]:
     """The values (v,) of a column (n,) and their counts; of those that differ by rounding, the highest."""
     values, counts = np.unique(column, return_counts=True)
@@ -810,9 +802,11 @@ class Cells:
         *,
         # Share of rows with tied values from which a statistic counts as discrete.
         tied_share: float = 0.05,
+        # Of the median value, up to which two are one: as near are sums of a thousand terms in any order.
+        rounding_share: float = 1000 * np.finfo(float).eps,
     ) -> Cells | None:
         """Of a table's column (n,), or None where it is continuous."""
-        rounding = ROUNDING * float(np.median(np.abs(column)))
+        rounding = rounding_share * float(np.median(np.abs(column)))
         values, counts = _distinct(column, rounding)
         if len(values) < 2 or counts[counts > 1].sum() < tied_share * len(column):
             return None

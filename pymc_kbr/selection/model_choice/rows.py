@@ -22,12 +22,6 @@ from pymc_kbr.tables.columns import Columns, Variable
 from pymc_kbr.tables.reference_table import ReferenceTable, as_pandas, fields_of
 from pymc_kbr.tables.stored_table import StoredTable
 
-NEAREST, FAR_SHARE, TIMES_FAR = 10, 0.995, 4.0
-"""An observation is far where its mean distance to so many rows is so many times that of nearly all rows."""
-
-FEWEST_OF_A_MODEL = 50
-"""Rows of each model with which something can be said."""
-
 
 @dataclass(frozen=True, eq=False)
 class Rows:
@@ -61,16 +55,22 @@ class Rows:
         *,
         # Of the table, whose distances to their neighbours are usual.
         most: int = 1000,
+        # An observation is far where its mean distance to so many rows
+        nearest: int = 10,
+        # is so many times that
+        times: float = 4.0,
+        # of nearly all rows.
+        share: float = 0.995,
     ) -> np.ndarray:
         """Which observations (k, d) are far from their nearest rows, as nearly no row is, bool (k,)."""
         x = self.curves.transform(self.statistics)
         unit = unit_deviations(x)
-        tree = Tree(x / unit, NEAREST)
+        tree = Tree(x / unit, nearest)
         some = spread_out(len(x), most)
         # A row is its own nearest, and is left out.
-        own = tree.query(x[some] / unit, NEAREST + 1)[0][:, 1:].mean(axis=1)
-        away = tree.query(self.curves.transform(observed) / unit, NEAREST)[0].mean(axis=1)
-        return away > TIMES_FAR * np.quantile(own, FAR_SHARE)
+        own = tree.query(x[some] / unit, nearest + 1)[0][:, 1:].mean(axis=1)
+        away = tree.query(self.curves.transform(observed) / unit, nearest)[0].mean(axis=1)
+        return away > times * np.quantile(own, share)
 
     def part(self, rows: np.ndarray) -> Rows:
         """Some of the rows, each model's share in the prior kept."""
@@ -184,7 +184,11 @@ class Near:
 
 
 def screened(
-    tables: Mapping[str, ReferenceTable | StoredTable], observed: np.ndarray, most: int
+    tables: Mapping[str, ReferenceTable | StoredTable],
+    observed: np.ndarray,
+    *,
+    # On these all methods take ten seconds together, with two or three statistics.
+    most: int = 25_000,
 ) -> tuple[dict[str, ReferenceTable], list[Near] | None]:
     """Half of so many rows spread evenly over the tables, and the nearest to the observations (k, d).
 
@@ -249,7 +253,12 @@ def _units(statistics: np.ndarray) -> np.ndarray:
     return np.where(units > 0, units, np.inf)
 
 
-def check_tables(tables: Any) -> dict[str, Any]:
+def check_tables(
+    tables: Any,
+    *,
+    # Rows of each model.
+    fewest: int = 50,
+) -> dict[str, Any]:
     """Tables by the name of their model, refused where they cannot be compared."""
     if not isinstance(tables, Mapping):
         raise TypeError(f"tables is {type(tables).__name__}; give a dict of model names to reference tables")
@@ -266,10 +275,8 @@ def check_tables(tables: Any) -> dict[str, Any]:
                 f"the table of {name!r} stays on the disk, and its data sets {table.set_names} become "
                 "columns in memory; give some of its rows: `stored.load(20_000)`"
             )
-        if len(table) < FEWEST_OF_A_MODEL:
-            raise ValueError(
-                f"the table of {name!r} has {len(table)} rows; at least {FEWEST_OF_A_MODEL} are needed"
-            )
+        if len(table) < fewest:
+            raise ValueError(f"the table of {name!r} has {len(table)} rows; at least {fewest} are needed")
         if not table.origin.whole_prior:
             raise ValueError(
                 f"the table of {name!r} is not one of draws of the whole prior alone: rounds and bounds "
