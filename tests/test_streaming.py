@@ -182,8 +182,8 @@ def test_ties_and_duplicates_do_not_lose_rows():
     np.testing.assert_array_equal(np.sort(d[0]), np.r_[np.zeros(200), np.ones(250)])
 
 
-def test_what_nadaraya_watson_leaves_out_is_counted_and_warned_about(arrays, monkeypatch):
-    monkeypatch.setattr("pymc_kbr.estimators.nadaraya_watson.MOST_ATOMS", 400)
+def test_what_nadaraya_watson_leaves_out_is_counted_and_warned_about(arrays, set_default):
+    set_default(pk.NadarayaWatson._nearest_weights, most_atoms=400)
     streamed = [as_zarr(side) for side in arrays]
     wide = pk.NadarayaWatson(50.0).fit(*streamed)
     with pytest.warns(UserWarning, match=r"the 400 nearest rows hold all but 50\.\d% of the weight"):

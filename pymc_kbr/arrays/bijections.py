@@ -16,10 +16,6 @@ LARGEST_BOUND = 1e100
 """Of an interval's finite ends: shares of a wider one have no digit left for values of usual size."""
 
 
-MOST_LEVELS = 5
-"""Values up to which a column is one of few values, which have probabilities and no density."""
-
-
 class Step(Protocol):
     """One bijection of some columns; `parameters` holds every column that is already known."""
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.bijections import (
-    MOST_LEVELS,
     Interval,
     Lattice,
     Step,
@@ -602,11 +601,11 @@ def repeats(column: np.ndarray) -> bool:
     return bool(np.median(counts) > 1) and not _atoms_of(column)
 
 
-def _is_lattice(column: np.ndarray) -> bool:
+def _is_lattice(column: np.ndarray, *, most_levels: int = 5) -> bool:
     """Whether a column (n,) has whole numbers alone, and more than a few of them."""
     if not np.all(column == np.rint(column)) or np.abs(column).max() >= 2**53:
         return False
-    return len(np.unique(column)) > MOST_LEVELS
+    return len(np.unique(column)) > most_levels
 
 
 def support_of(support: Support | None, size: int) -> Support:

@@ -417,25 +417,6 @@ class LearnedDensity(Estimator):
 # --- the region of simulated parameters ---
 
 
-KNOTS = 33
-"""Quantiles of each parameter between which ranks are interpolated."""
-
-ANCHORS = 1_000
-"""Rows from which distances are taken, at most."""
-
-REACH_OF, MARGIN = 0.999, 1.25
-"""The share of rows that are within reach, as the rest may be outliers; and a factor for others than rows."""
-
-NARROWEST = 1e-3
-"""Least deviation of ranks along an axis, in the widest one's: narrower axes are rounding."""
-
-ROWS_A_CELL, MOST_CELLS = 4, 64
-"""Rows in a cell of two parameters, were they independent; and into how many one parameter is cut at most."""
-
-ROWS_AT_ONCE = 10_000
-"""Of parameters whose distances from the anchors are held."""
-
-
 class Ranks(NamedTuple):
     """Ranks from 0 to 1 of each parameter, interpolated between quantiles: no tail stretches them."""
 
@@ -445,9 +426,9 @@ class Ranks(NamedTuple):
     slopes: np.ndarray
 
     @classmethod
-    def of(cls, parameters: np.ndarray) -> Ranks:
+    def of(cls, parameters: np.ndarray, *, knots_of_each: int = 33) -> Ranks:
         """Of a table's parameters (n, p)."""
-        knots = np.quantile(parameters, np.linspace(0, 1, KNOTS), axis=0)
+        knots = np.quantile(parameters, np.linspace(0, 1, knots_of_each), axis=0)
         steps = np.diff(knots, axis=0)
         apart = steps > np.finfo(float).tiny
         slopes = np.divide(1 / np.maximum(apart.sum(axis=0), 1), steps, out=np.zeros_like(steps), where=apart)
@@ -470,22 +451,34 @@ class Near(NamedTuple):
     reach: float
 
     @classmethod
-    def of(cls, ranks: np.ndarray) -> Near:
+    def of(
+        cls,
+        ranks: np.ndarray,
+        *,
+        # Rows from which distances are taken.
+        most_anchors: int = 1_000,
+        # Of the rows, as the rest may be outliers,
+        share_within: float = 0.999,
+        # times so much for others than rows.
+        margin: float = 1.25,
+        # Deviation along an axis, in the widest one's: narrower axes are rounding.
+        narrowest: float = 1e-3,
+    ) -> Near:
         """Of the ranks (n, p) of a table's rows, all different."""
         centre = ranks.mean(axis=0)
         centred = ranks - centre
         variances, vectors = np.linalg.eigh(centred.T @ centred / len(ranks))
         deviations = np.sqrt(np.maximum(variances, 0))
-        axes = vectors / np.maximum(deviations, NARROWEST * (deviations[-1] or 1.0))
+        axes = vectors / np.maximum(deviations, narrowest * (deviations[-1] or 1.0))
         rows = np.random.default_rng(0).permutation(centred) @ axes
-        anchors = rows[:ANCHORS]
+        anchors = rows[:most_anchors]
         away, _ = KDTree(anchors).query(rows, k=[1, 2])
         others = np.where(away[:, 0] > 0, away[:, 0], away[:, 1])
         others[np.isinf(others)] = 0.0  # there is one row alone
         # Between values of a parameter that has few of them one may be half of their distance away.
         gaps = np.diff(np.sort(ranks, axis=0), axis=0).max(axis=0, initial=0.0)
         between = np.linalg.norm(gaps / 2 * np.linalg.norm(axes, axis=1))
-        reach = MARGIN * float(np.quantile(others, REACH_OF)) + between + 1e-6
+        reach = margin * float(np.quantile(others, share_within)) + between + 1e-6
         return cls(centre, axes, anchors, float(reach**2))
 
     def __call__(self, ranks: Any, xp: Any = np) -> Any:
@@ -506,9 +499,17 @@ class Pairs(NamedTuple):
     near: np.ndarray
 
     @classmethod
-    def of(cls, ranks: np.ndarray) -> Pairs:
+    def of(
+        cls,
+        ranks: np.ndarray,
+        *,
+        # Of two parameters, were they independent;
+        rows_a_cell: int = 4,
+        # and into how many one parameter is cut at most.
+        most_cells: int = 64,
+    ) -> Pairs:
         """Of the ranks (n, p) of a table's rows, all different."""
-        most = int(np.clip(np.sqrt(len(ranks) / ROWS_A_CELL), 1, MOST_CELLS))
+        most = int(np.clip(np.sqrt(len(ranks) / rows_a_cell), 1, most_cells))
         cells = np.array([min(most, len(np.unique(column))) for column in ranks.T])
         first, second = np.triu_indices(len(cells), 1)
         near = np.zeros((len(first), most, most), dtype=bool)
@@ -551,8 +552,8 @@ class SimulatedRegion(NamedTuple):
     def holds(self, parameters: Any, xp: Any = np) -> Any:
         """Which parameters are in the region."""
         # Shapes: parameters (g, p); returned: (g,).
-        if xp is np and len(parameters) > ROWS_AT_ONCE:
-            return np.concatenate([self.holds(part) for part in _in_parts(parameters)])
+        if xp is np and len(parts := _in_parts(parameters)) > 1:
+            return np.concatenate([self.holds(part) for part in parts])
         lowest, highest = self.ends
         in_range = xp.all((parameters >= lowest) & (parameters <= highest), axis=1)
         if len(lowest) == 1:  # whose range says all
@@ -562,28 +563,16 @@ class SimulatedRegion(NamedTuple):
         return in_range & self.near(ranks, xp) & self.pairs(ranks, xp)
 
 
-def _in_parts(rows: np.ndarray) -> list[np.ndarray]:
-    return np.array_split(rows, len(rows) // ROWS_AT_ONCE + 1)
+def _in_parts(
+    rows: np.ndarray,
+    *,
+    # Of parameters whose distances from the anchors are in memory.
+    rows_at_once: int = 10_000,
+) -> list[np.ndarray]:
+    return np.array_split(rows, len(rows) // rows_at_once + 1)
 
 
 # --- the estimator ---
-
-
-PARTICLES_FOR_SCORES = 200
-"""Draws of each of many posteriors that are only compared."""
-
-
-FITS_TO_PARTS = 2
-"""Of a table, whose scores are compared: of one alone the squared difference scatters by its own size."""
-
-ROWS_TO_LOCATE = 500
-"""And trials, at most, by which it is seen where data put their parameters, to the accuracy of a warning."""
-
-DENSER_BY = 2.0
-"""Standard errors by which held-out rows are denser under a structure that is found: as in a race."""
-
-MOST_EXPECTED = 0.5
-"""Posterior deviations that trials may be off in silence: less is hardly seen beside its width."""
 
 
 class KernelLikelihood(LearnedDensity):
@@ -833,7 +822,8 @@ class KernelLikelihood(LearnedDensity):
         if pvalue < NOT_UNIFORM or not np.all(np.isfinite(logs)) or not np.any(possible):
             return nothing
         gain = (logs - without)[possible]
-        return found if gain.mean() > DENSER_BY * gain.std() / np.sqrt(len(gain)) else nothing
+        # Two standard errors, as in a race.
+        return found if gain.mean() > 2.0 * gain.std() / np.sqrt(len(gain)) else nothing
 
     def _structure_of(self, table: FittedTable, declared: Declared) -> Structure | None:
         """What is declared, or found, of the columns of a table."""
@@ -987,7 +977,8 @@ class KernelLikelihood(LearnedDensity):
                 "the likelihood has conditions, which no held-out row is scored at; fit it to the table"
             )
         few: Self = copy(self) if hasattr(self, "table_") else clone(self)
-        few.particles, few._to_be_compared = min(self.particles, PARTICLES_FOR_SCORES), True
+        # As many draws of each of many posteriors as a comparison needs.
+        few.particles, few._to_be_compared = min(self.particles, 200), True
         return few
 
     def for_draws(self, count: int) -> Self:
@@ -1156,7 +1147,8 @@ class KernelLikelihood(LearnedDensity):
         order, number = rng.permutation(n), np.arange(n)
         parts = []
         with self._threads():
-            for first in np.linspace(0, n - given, FITS_TO_PARTS).astype(int):
+            # Two fits: of one alone the squared difference of scores scatters by its own size.
+            for first in (0, n - given):
                 rows = order[first : first + given]
                 part = self._fitted_to_rows(inputs, rows, rng, self.choice_.name, self._found)
                 unseen = (number < first) | (number >= first + given)
@@ -1201,7 +1193,8 @@ class KernelLikelihood(LearnedDensity):
         ndarray of shape (p,)
         """
         inputs = self.table_.parameters if self._inputs is None else self._inputs
-        rows, some = (spread_out(len(each), ROWS_TO_LOCATE) for each in (inputs, trials))
+        # Of rows and of trials so many are enough for a warning.
+        rows, some = (spread_out(len(each), 500) for each in (inputs, trials))
         read = self._evaluation.nearest_level(trials[some])[0] if self.reads_missed else trials[some]
         with self._threads():
             logs = self._evaluation.log_likelihood(
@@ -1232,7 +1225,7 @@ class KernelLikelihood(LearnedDensity):
             bias = self.bias_for(trials, at)
         except ValueError:  # a table of so few rows has nothing to say
             return
-        if bias.expected > MOST_EXPECTED:
+        if bias.expected > 0.5:  # posterior deviations: less is hardly seen beside its width
             warnings.warn(
                 f"from {trials} trials of {variable} posterior means are expected to be off by "
                 f"{bias.expected:.2g} posterior deviations, most in {bias.worst}: the learned likelihood "
@@ -1404,17 +1397,6 @@ def rows_of_conditions(conditions: Any, count: int, size: int) -> np.ndarray:
 # --- posterior draws and weights ---
 
 
-MOST_PARTICLES_IN_PART, MOST_IN_PART_OF_CONDITIONALS = 500, 2000
-"""That a thread evaluates together: each step of theirs is then worth another thread. Where one statistic is
-evaluated after another, steps are smaller.
-"""
-
-STARTED_TOGETHER = 50
-"""Observations that are evaluated together at the rows of the start: what depends on a row alone is computed
-once for these.
-"""
-
-
 class Start(NamedTuple):
     """Rows that stand for the prior."""
 
@@ -1434,13 +1416,18 @@ def drawn_posteriors(
     support: Support,
     free_log_prior: Callable[[np.ndarray], np.ndarray],
     particles: int,
+    *,
+    # That a thread evaluates together: each step is then worth another thread.
+    most_in_part: int = 500,
+    # The same where one statistic is evaluated after another, in smaller steps.
+    most_of_conditionals: int = 2000,
 ) -> list[tuple[np.ndarray, dict[str, float]]]:
     """Draws (particles, p) for each observation, by tempered sequential Monte Carlo, and what is noted."""
     lost = [data.impossible for data in prepared]
     prepared = [data.of_the_rest() if off else data for data, off in zip(prepared, lost, strict=True)]
-    in_part = MOST_PARTICLES_IN_PART
+    in_part = most_in_part
     if isinstance(evaluation.form, Autoregressive):
-        in_part = MOST_IN_PART_OF_CONDITIONALS
+        in_part = most_of_conditionals
     with parallel_map(len(prepared) * particles) as map_:
 
         def log_likelihood(free: np.ndarray, numbers: np.ndarray) -> np.ndarray:
@@ -1482,11 +1469,16 @@ def _parts(observations: int, particles: int, most: int) -> Iterator[tuple[slice
             yield slice(first, first + together), rows
 
 
-def _alike(prepared: Sequence[Prepared]) -> list[Sequence[Prepared]]:
+def _alike(
+    prepared: Sequence[Prepared],
+    *,
+    # What depends on a row alone is computed once for these.
+    together: int = 50,
+) -> list[Sequence[Prepared]]:
     """Data sets in groups that are evaluated together at the rows of the start."""
     if len({data.points.shape for data in prepared}) > 1:
         return [[data] for data in prepared]
-    return [prepared[i : i + STARTED_TOGETHER] for i in range(0, len(prepared), STARTED_TOGETHER)]
+    return [prepared[i : i + together] for i in range(0, len(prepared), together)]
 
 
 def weighted_rows(

@@ -17,11 +17,6 @@ from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Summary
 from pymc_kbr.kernels import PROFILES, median_heuristic
 
-MOST_ATOMS = 25_000
-"""Rows that carry an observation's weight where the table is read a part at a time."""
-
-NADARAYA_WATSON_SCALES = tuple(2.0 ** np.arange(-4, 2.1, 0.5))
-
 
 class NadarayaWatson(Estimator):
     """Kernel regression of the parameters' features on the statistics.
@@ -101,7 +96,7 @@ class NadarayaWatson(Estimator):
         """The candidate that predicts some rows' parameters best from all the other rows."""
         x, theta, _ = self.table_.sample
         targets = (theta - theta.mean(axis=0)) / unit_deviations(theta)
-        candidates = [scale * median_heuristic(x) for scale in NADARAYA_WATSON_SCALES]
+        candidates = [scale * median_heuristic(x) for scale in 2.0 ** np.arange(-4, 2.1, 0.5)]
         errors = np.zeros(len(candidates))
         for row in spread_out(len(x), 300):
             distances = cdist(x[row : row + 1], x)[0]
@@ -134,9 +129,11 @@ class NadarayaWatson(Estimator):
         *,
         # Distances that are held at once.
         pairs: int = 2**22,
+        # Rows that get weight.
+        most_atoms: int = 25_000,
     ) -> RowWeights:
         """The weights of the nearest rows only, with the share of what is left out as `left_out`."""
-        most = min(MOST_ATOMS, len(self.table_))
+        most = min(most_atoms, len(self.table_))
         distances, rows = self.table_.nearest(most).query(x, most)
         distances /= self.bandwidth_
         squares = distances[:, :1] ** 2 if self.kernel == "gaussian" else np.zeros((len(x), 1))

@@ -254,7 +254,7 @@ ZARR_CODECS = frozenset({"bytes", "zstd", "vlen-utf8", "crc32c", "gzip", "blosc"
 
 ZARR_TYPES = frozenset(
     {"bool", "float32", "float64", "string"}
-    | {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+    | {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"}
 )
 
 HDF5_FILTERS = frozenset({h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32})

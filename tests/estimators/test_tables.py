@@ -13,7 +13,7 @@ from pymc_kbr.arrays.names import Names
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.estimators import estimator as streamed_table
-from pymc_kbr.estimators import nadaraya_watson, rule_estimator
+from pymc_kbr.estimators import rule_estimator
 from pymc_kbr.estimators.estimator import StreamedTable, scan_table
 from pymc_kbr.estimators.fitted_table import build_table
 from pymc_kbr.estimators.localised import kernel_units
@@ -154,9 +154,9 @@ def test_weights_that_memory_does_not_hold_are_refused(arrays, monkeypatch):
     pk.ConditionalMean(2.0, 1e-3, solver=Nystroem(25)).fit(*map(Source, arrays))
 
 
-def test_what_is_left_out_of_many_rows_is_said(arrays, monkeypatch):
+def test_what_is_left_out_of_many_rows_is_said(arrays, set_default):
     x = arrays[1]
-    monkeypatch.setattr(nadaraya_watson, "MOST_ATOMS", 50)
+    set_default(pk.NadarayaWatson._nearest_weights, most_atoms=50)
     observed = x[:2]
     whole = pk.NadarayaWatson(1.0).fit(*arrays).weights(observed)
     fitted = pk.NadarayaWatson(1.0).fit(*map(Source, arrays))

@@ -11,9 +11,6 @@ import numpy as np
 
 from pymc_kbr.arrays.threads import parallel_map, product, product_over_rows, row_parts
 
-NEGLIGIBLE_EIGENVALUE = 1e-12
-"""Of the largest eigenvalue: directions below are rounding errors."""
-
 
 @dataclass(frozen=True, eq=False)
 class Landmarks:
@@ -124,7 +121,7 @@ def make_basis(
         # Kernels without their linear part, so that this is not penalised a second time by way of them.
         features -= flat @ overlap
         values, vectors = np.linalg.eigh(product_over_rows(features, features, map_) / n)
-        kept = values > NEGLIGIBLE_EIGENVALUE * max(values[-1], 1e-300)
+        kept = _resolved(values)
         root = vectors[:, kept] / np.sqrt(values[kept])
         whole = np.hstack([flat, product(features, root, map_)])
     mix = np.zeros((1 + q + len(landmarks), flat.shape[1] + int(kept.sum())))
@@ -139,6 +136,12 @@ def make_basis(
     return Basis(landmarks, mix, penalties), whole
 
 
+def _resolved(values: np.ndarray, *, negligible: float = 1e-12) -> np.ndarray:
+    """Which eigenvalues, in ascending order, are no rounding errors beside the largest."""
+    kept: np.ndarray = values > negligible * max(values[-1], 1e-300)
+    return kept
+
+
 def _constant_first(linear: np.ndarray) -> np.ndarray:
     """A mix (1 + q, r) of a constant and others (n, 1 + q), the first the constant alone."""
     mean = linear.mean(axis=0)
@@ -149,12 +152,12 @@ def _constant_first(linear: np.ndarray) -> np.ndarray:
 def _orthonormal(columns: np.ndarray) -> np.ndarray:
     """A mix (c, r) under which columns (n, c) are orthonormal over the rows; dependent ones are left out."""
     values, vectors = np.linalg.eigh(columns.T @ columns / len(columns))
-    kept = values > NEGLIGIBLE_EIGENVALUE * values[-1]
+    kept = _resolved(values)
     return vectors[:, kept] / np.sqrt(values[kept])
 
 
 def _whitening(group: Landmarks) -> np.ndarray:
     """A mix (l, r) of a group's kernels under which coefficients have the norm of their function."""
     values, vectors = np.linalg.eigh(group._kernel(group.centres, np))
-    kept = values > NEGLIGIBLE_EIGENVALUE * values[-1]
+    kept = _resolved(values)
     return vectors[:, kept] / np.sqrt(values[kept])

@@ -12,16 +12,14 @@ from sklearn.covariance import ledoit_wolf
 from pymc_kbr.arrays.threads import parallel_map
 from pymc_kbr.estimators.likelihood.basis import Landmarks
 from pymc_kbr.estimators.likelihood.conditional_mean import (
-    MEAN_SCALES,
     MeanSearch,
     mean_basis,
     regress,
     regress_with_common_weights,
 )
-from pymc_kbr.estimators.likelihood.form import SHARE_FOR_SETTINGS, Form
+from pymc_kbr.estimators.likelihood.form import Form, hold_out
 from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture
 from pymc_kbr.estimators.likelihood.pooled_law import (
-    MOST_POOLED,
     PooledDensity,
     describe_distribution,
     draw_elements,
@@ -30,13 +28,7 @@ from pymc_kbr.estimators.likelihood.pooled_law import (
     size_of,
     transforms_of,
 )
-from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG, LOG_CHI_SQUARE, UNEVEN, spread_basis
-
-EVERY_OTHER_RIDGE = slice(None, None, 2)
-"""Every other one of a regression's, as it has many columns."""
-
-SEARCH = MeanSearch((0.04, 0.06, 0.1, 0.16, *MEAN_SCALES), turns=4, ridges=EVERY_OTHER_RIDGE, walks=True)
-"""Of the mean's kernel: many statistics show finer waves than a few do."""
+from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG, LOG_CHI_SQUARE, spread_basis
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,10 +145,14 @@ def fit_diagonal_scale(
     *,
     # Landmarks of the mean's kernel.
     landmarks: int = 800,
-    pooled: int = MOST_POOLED,
+    pooled: int = 60_000,
     compared: Form | None = None,
     # Principal components of the statistics on which the kernel of the mean is chosen.
     components_for_mean: int = 30,
+    # Every other one of a regression's, as it has many columns.
+    ridges: slice = slice(None, None, 2),
+    # Deviation of log scales among rows above which the mean is fitted with weights.
+    least_uneven: float = 0.1,
 ) -> DiagonalScale:
     """Fit mean, whitening, scales and density, and the mean once more with weights where scales are uneven.
 
@@ -165,8 +161,7 @@ def fit_diagonal_scale(
     """
     # Shapes: theta (n, q); points (n, e).
     n = len(points)
-    held_out = np.zeros(n, dtype=bool)
-    held_out[rng.permutation(n)[: max(1, int(SHARE_FOR_SETTINGS * n))]] = True
+    held_out = hold_out(n, rng)
     seed = int(rng.integers(2**31))
     known, mixed = None, None
     if isinstance(compared, DiagonalScale):
@@ -176,19 +171,22 @@ def fit_diagonal_scale(
     # `eigh` has the largest last.
     turn = np.linalg.eigh(standard.T @ standard)[1][:, ::-1]
     components = standard @ turn
-    of_mean, features = mean_basis(theta, components[:, :components_for_mean], landmarks, rng, known, SEARCH)
+    # Many statistics show finer waves than a few do.
+    scales = (0.04, 0.06, 0.1, 0.16, *MeanSearch().scales)
+    search = MeanSearch(scales, turns=4, ridges=ridges, walks=True)
+    of_mean, features = mean_basis(theta, components[:, :components_for_mean], landmarks, rng, known, search)
     of_spread, parts = spread_basis(theta, rng)
 
     def whitened(residuals: np.ndarray) -> Whitened:
         return fit_whitened(residuals @ turn.T, parts, of_spread.penalties, held_out, mixed)
 
-    mean = regress(features, of_mean.penalties, components, EVERY_OTHER_RIDGE)
+    mean = regress(features, of_mean.penalties, components, ridges)
     found = whitened(mean.residuals)
     common = found.logs.mean(axis=1)
-    if common.std() > UNEVEN:
+    if common.std() > least_uneven:
         # Rows with little noise know the mean best; a is minus a log deviation, 2 a a log precision.
         weighted = regress_with_common_weights(
-            features, of_mean.penalties, components, np.exp(2 * common), EVERY_OTHER_RIDGE
+            features, of_mean.penalties, components, np.exp(2 * common), ridges
         )
         again = whitened(weighted.residuals)
         if again.held_out > found.held_out:
@@ -210,10 +208,6 @@ def fit_diagonal_scale(
 
 
 # --- scales of many statistics ---
-
-
-EVERY_FOURTH_RIDGE = slice(None, None, 4)
-"""Every fourth of a regression's: it has one column more than there are statistics."""
 
 
 class Whitened(NamedTuple):
@@ -295,10 +289,17 @@ def _alike(
     return _finished(u, whiten, whole, logs, held_out)
 
 
-def _each(logs: np.ndarray, features: np.ndarray, penalties: np.ndarray) -> np.ndarray:
+def _each(
+    logs: np.ndarray,
+    features: np.ndarray,
+    penalties: np.ndarray,
+    *,
+    # It has one column more than there are statistics.
+    ridges: slice = slice(None, None, 4),
+) -> np.ndarray:
     """Coefficients (f, e) of log variances: of their mean, and of what each adds."""
     common = logs.mean(axis=1)[:, None]
-    found = regress(features, penalties, np.hstack([common, logs - common]), EVERY_FOURTH_RIDGE).coefficients
+    found = regress(features, penalties, np.hstack([common, logs - common]), ridges).coefficients
     return found[:, :1] + found[:, 1:]
 
 

@@ -15,9 +15,6 @@ from pymc_kbr.estimators.likelihood.conditional_mixture import (
     start_of_groups,
 )
 
-BENT_FROM, FAR = 0.999, 30.0
-"""Share of the numbers, and median distances from the middle: if fewer lie within, asinh is taken."""
-
 
 class ElementUnits(NamedTuple):
     """How numbers are measured before a mixture describes them."""
@@ -90,6 +87,9 @@ def begin(
     smoothest: int = 150,
     # Groups of a row's numbers whose means and deviations choose the kernel.
     groups_for_kernel: int = 6,
+    # Of the numbers: where fewer lie within so many median distances of the middle, asinh is taken.
+    bent_share: float = 0.999,
+    far: float = 30.0,
 ) -> Elements:
     """The numbers y (n, e) in units, and a kernel for their density; `bend`: use asinh for long tails."""
     rng = np.random.default_rng(seed)
@@ -103,7 +103,7 @@ def begin(
     at = level.combined(theta, coefficients)
     if bend:
         away = np.abs(y - at[:, :1]) * np.exp(-at[:, 1:])
-        units = units._replace(bent=bool(np.quantile(away, BENT_FROM) > FAR))
+        units = units._replace(bent=bool(np.quantile(away, bent_share) > far))
     z, slopes = measured(y, at[:, :1], at[:, 1:], units._replace(logarithm=False))
     groups = start_of_groups(z, groups_for_kernel)
     groups = groups[:, np.ptp(groups, axis=0) > 0]  # of one number there is no deviation

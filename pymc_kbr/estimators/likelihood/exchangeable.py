@@ -11,14 +11,11 @@ from scipy.special import betainc, gammaln
 from pymc_kbr.estimators.likelihood.basis import Landmarks
 from pymc_kbr.estimators.likelihood.conditional_mean import MeanSearch
 from pymc_kbr.estimators.likelihood.conditional_mixture import (
-    FUNCTION_PENALTIES,
-    MOST_NUMBERS,
     distribution,
     draw_numbers,
     log_densities,
     parts_of_numbers,
 )
-from pymc_kbr.estimators.likelihood.diagonal_scale import EVERY_OTHER_RIDGE
 from pymc_kbr.estimators.likelihood.elements import (
     ElementUnits,
     KnownKernels,
@@ -27,20 +24,9 @@ from pymc_kbr.estimators.likelihood.elements import (
     levels_of,
     measured,
 )
-from pymc_kbr.estimators.likelihood.form import SHARE_FOR_SETTINGS, Form
+from pymc_kbr.estimators.likelihood.form import Form, hold_out
 from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG
 from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation
-
-LAW_PARTS = (1, 2, 4, 6)
-"""Numbers of parts of the mixture that are tried."""
-
-FEW_PENALTIES = (100.0, 10.0)
-"""That are tried of what is only compared."""
-
-SEARCH_FOR_UNITS = MeanSearch(
-    (0.35, 0.7, 1.4, 2.8), turns=1, landmarks=150, ridges=EVERY_OTHER_RIDGE, walks=True
-)
-"""Of kernels with which units and number of parts are chosen."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,8 +112,8 @@ def fit_exchangeable(
     points: np.ndarray,
     rng: np.random.Generator,
     *,
-    tried: tuple[float, ...] = FUNCTION_PENALTIES,
-    numbers: int = MOST_NUMBERS,
+    tried: tuple[float, ...] = (1000.0, 100.0, 10.0, 1.0),
+    numbers: int = 800_000,
     compared: Form | None = None,
     # Rows on which the number of components and the units are chosen.
     rows_for_choice: int = 2000,
@@ -139,8 +125,7 @@ def fit_exchangeable(
     logarithm = known.units.logarithm if known else bool(points.min() > 0 and less_skewed(points))
     y = np.log(points) if logarithm else points
     levels = levels_of(y)
-    held_out = np.zeros(n, dtype=bool)
-    held_out[rng.permutation(n)[: max(1, int(SHARE_FOR_SETTINGS * n))]] = True
+    held_out = hold_out(n, rng)
     seed = int(rng.integers(2**63))
     if known:
         units, parts = known.units, known.parts
@@ -167,24 +152,25 @@ def _densest(
     *,
     # The penalty with which they are tried.
     penalties: tuple[float] = (100.0,),
+    # Numbers of parts of the mixture.
+    sizes: tuple[int, ...] = (1, 2, 4, 6),
 ) -> tuple[ElementUnits, int]:
     """Units and number of parts under which held-out rows are densest, by one penalty."""
+    # Of few kernels: they are only compared.
+    scales, ridges = (0.35, 0.7, 1.4, 2.8), slice(None, None, 2)
+    search = MeanSearch(scales, turns=1, landmarks=150, ridges=ridges, walks=True)
     found = list[tuple[float, ElementUnits, int]]()
     for moving in (False, True):
         units = ElementUnits(logarithm, moving, False)
-        open_simulation = begin(theta, y, levels, units, seed, None, SEARCH_FOR_UNITS, bend=True)
+        open_simulation = begin(theta, y, levels, units, seed, None, search, bend=True)
         volume = float(open_simulation.slopes[held_out].sum(axis=1).mean())
-        for parts in LAW_PARTS:
+        for parts in sizes:
             density = open_simulation.fitted(parts, held_out, seed, penalties, 0).held_out
             found.append((density + volume, open_simulation.units, parts))
     return max(found)[1:]
 
 
 # --- some of the order statistics ---
-
-
-LEAST_BETWEEN = 1e-300
-"""Of a law between two of its draws, of which a logarithm is taken."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +203,7 @@ class OrderStatistics:
         below = distribution(parts, values).reshape(k, r, m)
         shares = np.diff(below, axis=2, prepend=0.0, append=1.0)
         gaps = self._gaps()
-        between = np.sum(gaps * np.log(np.maximum(shares, LEAST_BETWEEN)), axis=2)
+        between = np.sum(gaps * np.log(np.maximum(shares, 1e-300)), axis=2)
         orders = gammaln(self.whole.size + 1) - gammaln(gaps + 1).sum()
         return each.sum(axis=2) + between + orders
 
@@ -230,7 +216,7 @@ class OrderStatistics:
         values, _ = measured(points, described[:, :1], described[:, 1:2], self.whole.units)
         below = distribution(parts_of_numbers(described[:, 2:], self.whole.parts), values)
         before = np.concatenate([np.zeros((len(below), 1)), below[:, :-1]], axis=1)
-        share = np.clip((below - before) / np.maximum(1 - before, LEAST_BETWEEN), 0.0, 1.0)
+        share = np.clip((below - before) / np.maximum(1 - before, 1e-300), 0.0, 1.0)
         # The b-th smallest of the n draws that are left has a beta law of b and n + 1 - b.
         ahead = np.diff(self.kept, prepend=-1)
         return betainc(ahead, self.whole.size - self.kept, share)

@@ -17,7 +17,7 @@ from pymc_kbr.estimators.likelihood.conditional_mean import (
     regress,
     regress_weighted,
 )
-from pymc_kbr.estimators.likelihood.form import SHARE_FOR_SETTINGS, Form
+from pymc_kbr.estimators.likelihood.form import Form, hold_out
 from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture, fit_mixture, log_mass
 from pymc_kbr.estimators.likelihood.spread import (
     LARGEST_LOG,
@@ -32,9 +32,6 @@ from pymc_kbr.estimators.likelihood.spread import (
     whitening,
 )
 from pymc_kbr.estimators.summaries.transformed import Grid
-
-RESIDUAL_TURNS = 4
-"""Times, at most, that the mean is regressed by the law of the residuals before."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +132,8 @@ def fit_location_scale(
     compared: Form | None = None,
     # Ridges of the factor, tried from the first on.
     factor_ridges: tuple[float, ...] = (1000.0, 100.0, 10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5),
+    # Times, at most, that the mean is regressed by the distribution of the residuals before.
+    residual_turns: int = 4,
 ) -> LocationScale:
     """Fit mean, factor and mixture, one after the other, and the mean again by what these say.
 
@@ -146,8 +145,7 @@ def fit_location_scale(
     # Shapes: theta (n, q); points (n, e).
     n, e = points.shape
     # Every choice below is made on the same rows, so that gains of one and of another can be compared.
-    held_out = np.zeros(n, dtype=bool)
-    held_out[rng.permutation(n)[: max(1, int(SHARE_FOR_SETTINGS * n))]] = True
+    held_out = hold_out(n, rng)
     seed = int(rng.integers(2**31))
     if not np.any(np.ptp(theta, axis=0)):
         return _of_no_parameter(points, theta.shape[1], held_out, seed)
@@ -177,7 +175,7 @@ def fit_location_scale(
         return _shape(at, choice.frame, parts, penalties, chosen.coefficients, held_out, seed)
 
     shape = shaped()
-    for _ in range(RESIDUAL_TURNS):
+    for _ in range(residual_turns):
         law = ResidualDensity(shape.factors @ back, shape.mixture)
         sharper = regress_by_residuals(features, of_mean.penalties, points, mean, law, held_out, rng)
         if sharper is None:

@@ -16,15 +16,6 @@ from pymc_kbr.estimators.likelihood.normal_mixture import (
 )
 from pymc_kbr.estimators.likelihood.smooth_function import Inputs
 
-POOLED_SIZES, POOLED = (1, 2, 3, 4), 20_000
-"""Parts of the mixture of which all elements of z are, and how many of them it is fitted to."""
-
-MOST_POOLED = 60_000
-"""Elements from which it is learnt how the law moves, but for forms that are only compared.
-
-Noise of its coefficients adds up over the elements of a data set; from fewer it moves the posterior.
-"""
-
 PooledDensity = NormalMixture | ConditionalMixture
 
 
@@ -35,7 +26,12 @@ def fit_distribution(
     held_out: np.ndarray,
     seed: int,
     rng: np.random.Generator,
-    pooled: int = MOST_POOLED,
+    pooled: int = 60_000,
+    *,
+    # Parts of the mixture that is the same everywhere,
+    sizes: tuple[int, ...] = (1, 2, 3, 4),
+    # and elements that it is fitted to.
+    searched: int = 20_000,
 ) -> PooledDensity:
     """The mixture of all elements, and where held-out ones are denser, with parts that move.
 
@@ -46,12 +42,14 @@ def fit_distribution(
     # Shapes: z (n, e); theta (n, q); levels (n, e); held_out (n,).
     n, e = z.shape
     order = rng.permutation(n * e)
-    some, more = order[:POOLED], order[:pooled]
-    law = fit_mixture(z.reshape(-1, 1)[some], held_out[some // e], seed, POOLED_SIZES)
+    some, more = order[:searched], order[:pooled]
+    law = fit_mixture(z.reshape(-1, 1)[some], held_out[some // e], seed, sizes)
     base = ResidualShape(np.log(law.weights), law.means[:, 0], 1 / law.factors[:, 0, 0])
     inputs = Inputs(theta[more // e], np.column_stack([each.reshape(-1)[more] for each in levels]))
     again = np.random.default_rng(seed)
-    moved = fit_conditional_mixture(base, inputs, z.reshape(-1)[more], again, searched=POOLED, learnt=pooled)
+    moved = fit_conditional_mixture(
+        base, inputs, z.reshape(-1)[more], again, searched=searched, learnt=pooled
+    )
     return moved if isinstance(moved, ConditionalMixture) else law
 
 

@@ -10,7 +10,6 @@ import numpy as np
 from scipy.special import expit, ndtri
 from scipy.stats import qmc, rankdata
 
-from pymc_kbr.arrays.bijections import MOST_LEVELS
 from pymc_kbr.arrays.dependence import depend_on
 from pymc_kbr.arrays.outliers import outliers
 from pymc_kbr.arrays.scaling import Scaler, unit_deviations, units_of
@@ -129,6 +128,8 @@ class Transformed:
         # Distance from either end of a cell, as a share: at the ends rounding may leave the domain of a
         # curve.
         within_cell: float = 1e-9,
+        # Values up to which a statistic has probabilities and no density.
+        most_levels: int = 5,
     ) -> tuple[Levels | None, ...]:
         """Of each statistic of few values in a table's coordinates (n, q); empty where there are none."""
         if not self.discrete:
@@ -138,7 +139,7 @@ class Transformed:
         for j, (cell, curve) in enumerate(zip(self.cells, self.curves, strict=True)):
             values, counts = np.unique(x[:, j] if cell is not None else x[:0, j], return_counts=True)
             found.append(None)
-            if cell is None or not 2 <= len(values) <= MOST_LEVELS:
+            if cell is None or not 2 <= len(values) <= most_levels:
                 continue
             lower, upper = cell.ends(values)
             within = within_cell * (upper - lower)

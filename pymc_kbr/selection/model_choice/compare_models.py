@@ -31,9 +31,6 @@ from pymc_kbr.tables.stored_table import StoredTable
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_ROWS = 25_000
-"""Rows that are learnt from: on these all methods take ten seconds together, with two or three statistics."""
-
 
 @default_arithmetic
 def compare_models(
