@@ -674,8 +674,8 @@ class Region(NamedTuple):
     ) -> float:
         """How many simulations, drawn as these rows were, put `rows_wanted` into the posterior's mass."""
         p = len(self.centre)
-        # A normal law has 93 to 95% of its mass within 1 + sqrt(p) deviations, and volumes go with the p-th
-        # power: so many times as many rows have the hundredth nearest there.
+        # A normal distribution has 93 to 95% of its mass within 1 + sqrt(p) deviations, and volumes go with
+        # the p-th power: so many times as many rows have the hundredth nearest there.
         farthest = np.sort(self.distances(parameters))[min(rows_wanted, len(parameters)) - 1]
         times = (farthest / (1 + np.sqrt(p))) ** p if np.isfinite(farthest) else np.inf
         return float(len(parameters) * max(times, 2.0))

@@ -33,7 +33,6 @@ from pymc_kbr.estimators.fitted_table import FittedTable, Sample, build_table
 from pymc_kbr.estimators.likelihood.success import Success, weighting_of
 from pymc_kbr.estimators.missing import posteriors_by_rest
 from pymc_kbr.estimators.prior_weights import check_prior, ratio_of_draws, weighted_draws
-from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Summary, check_scale, coordinates, make_summary
 from pymc_kbr.gram import Solver
 from pymc_kbr.gram.solvers import solver_for, streams
@@ -891,3 +890,28 @@ def scan_table(
         sides.append((moments, np.concatenate(sample)))
     (mine, theta), (theirs, x) = sides
     return Scan(theirs.scaler(scaled), mine.deviation, wanted, theta, x, np.searchsorted(wanted, few))
+
+
+# --- weights of rows ---
+
+
+@dataclass(frozen=True, eq=False)
+class RowWeights:
+    """What an estimator makes of k observations."""
+
+    # Shapes: values (k, m); rows (k, m); points (m, p).
+
+    values: np.ndarray
+    rows: np.ndarray | None = None
+    points: np.ndarray | None = None
+    settings: dict[str, float] = field(default_factory=dict)
+
+    def over(self, size: int, fitted: np.ndarray | None) -> np.ndarray:
+        """Weights (k, size) of all rows that were given, of which the table has those `fitted`, or all."""
+        weights = np.zeros((len(self.values), size))
+        if self.rows is None:
+            weights[:, slice(None) if fitted is None else fitted] = self.values
+        else:
+            rows = self.rows if fitted is None else fitted[self.rows]
+            np.put_along_axis(weights, rows, self.values, axis=1)
+        return weights

@@ -33,7 +33,7 @@ from pymc_kbr.estimators.checks import (
     warn_of_impossible,
     warn_of_nearest_level,
 )
-from pymc_kbr.estimators.estimator import Estimator, LogDensity
+from pymc_kbr.estimators.estimator import Estimator, LogDensity, RowWeights
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.likelihood.autoregressive import (
     MOST_SPARINGLY,
@@ -41,6 +41,7 @@ from pymc_kbr.estimators.likelihood.autoregressive import (
     Autoregressive,
     Known,
 )
+from pymc_kbr.estimators.likelihood.basis import ParameterScale
 from pymc_kbr.estimators.likelihood.checks import (
     FunctionOfParameters,
     check_parameters,
@@ -70,12 +71,10 @@ from pymc_kbr.estimators.likelihood.evaluation import (
 from pymc_kbr.estimators.likelihood.exchangeable import Exchangeable
 from pymc_kbr.estimators.likelihood.form import Prepared
 from pymc_kbr.estimators.likelihood.location_scale import LocationScale
-from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
 from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density, free_log_density, start_rows
 from pymc_kbr.estimators.likelihood.structure import Declared, Structure, candidates, column_of
 from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation, log_integral, tempered
 from pymc_kbr.estimators.likelihood.trial_bias import ScoreCheck, TrialBias
-from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Dependent, Summary, Transformed
 from pymc_kbr.estimators.summaries.transformed import Cells
 from pymc_kbr.posterior.posterior import Posterior, PosteriorWarning
@@ -582,10 +581,10 @@ class KernelLikelihood(LearnedDensity):
     ----------
     form : str
         "location_scale", "autoregressive", "diagonal_scale" (for many statistics), "exchangeable" (for
-        statistics that are independent draws of one law, in any order or sorted), "series" (for the values of
-        a stationary series, in their order), or "auto": that of the
-        first two, or of many statistics the third, under which held-out rows are denser; the second where
-        a statistic has two to five values, whose probabilities it has, and there are twenty at most.
+        statistics that are independent draws of one distribution, in any order or sorted), "series" (for
+        the values of a stationary series, in their order), or "auto": that of the first two, or of
+        many statistics the third, under which held-out rows are denser; the second where a statistic has two
+        to five values, whose probabilities it has, and there are twenty at most.
     particles : int
         Draws of a posterior that `condition` makes; further ones repeat these, moved a little. `sample_abc`
         takes as many as draws are asked for, where these are more.
@@ -595,9 +594,9 @@ class KernelLikelihood(LearnedDensity):
         others left out; or summaries of them, whose likelihood then is learnt. The form
         "exchangeable" has one unit for all, and takes True alone. A dict declares scales: see `shift`.
     shift : dict, optional
-        Of statistics x, by names or columns, the parameter t that shifts each: the law of x - t, given the
-        statistics before it, does not depend on t. The same of ``scale={"x": "s"}`` is said of x / s, or
-        of (x - t) / s, with s above zero. What is declared is exact, and is not learnt.
+        Of statistics x, by names or columns, the parameter t that shifts each: the distribution of x - t,
+        given the statistics before it, does not depend on t. The same of ``scale={"x": "s"}`` is said of
+        x / s, or of (x - t) / s, with s above zero. What is declared is exact, and is not learnt.
     lower, upper : dict, optional
         Of statistics the lowest, or highest, value: a number, or the name of a parameter. Beyond it the
         density is zero. The edge of a statistic that is shifted is the parameter that shifts it; of one that
@@ -874,7 +873,7 @@ class KernelLikelihood(LearnedDensity):
         self.structure_ = structure
         points, levels = dequantise(scaler, points, self.form, rng)
         if structure is not None and len(structure.columns) and any(levels):
-            # What has few values is first: of those after it there is then a law for each.
+            # What has few values is first: of those after it there is then a distribution for each.
             first = np.argsort([each is None for each in levels], kind="stable")
             known = known._replace(order=tuple(first.tolist()))
         grids = scaler.grids(levels) if isinstance(scaler, Transformed) else ()
@@ -884,7 +883,7 @@ class KernelLikelihood(LearnedDensity):
         check_rows(every, points, fitted, draws=self.form == "exchangeable")
         names = forms_of(points.shape[1], levels) if self.form == "auto" else [self.form]
         if not np.any(np.ptp(theta, axis=0)) and not levels:
-            names = ["location_scale"]  # one law for all parameters
+            names = ["location_scale"]  # one distribution for all parameters
         elif self.form == "auto" and points.shape[1] == 1 and any(grids):
             # Where cells are wide beside the spread, no density follows their steps.
             wide = grids[0] is not None and grids[0].lowest(points[:, 0], 1) is not None

@@ -12,8 +12,7 @@ from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
-from pymc_kbr.estimators.estimator import Estimator
-from pymc_kbr.estimators.row_weights import RowWeights
+from pymc_kbr.estimators.estimator import Estimator, RowWeights
 from pymc_kbr.estimators.summaries import Summary
 from pymc_kbr.kernels import PROFILES, median_heuristic
 

@@ -10,8 +10,7 @@ import numpy as np
 from pymc_kbr.arrays.threads import one_blas_thread, parallel_map
 from pymc_kbr.arrays.weighted import spread_out_by_weight
 from pymc_kbr.gram.dense import centred_gram
-from pymc_kbr.kernels.bandwidth import parameter_kernel
-from pymc_kbr.kernels.kernel import Kernel, Linear
+from pymc_kbr.kernels.kernel import Kernel, Linear, parameter_kernel
 
 SCALES = tuple(2.0 ** np.arange(-2, 4))
 """Bandwidths that are tried, as multiples of the median heuristic."""

@@ -10,9 +10,9 @@ from pymc_kbr.simulation.predictive import simulate_data
 from pymc_kbr.simulation.prior.model_prior import ModelPrior, model_prior
 from pymc_kbr.simulation.prior.proposal import Proposal, check_can_be_proposed
 from pymc_kbr.simulation.prior.truncated import Within
+from pymc_kbr.simulation.resume_store import simulate_table
 from pymc_kbr.simulation.simulate import simulate, simulate_to_store
 from pymc_kbr.simulation.simulate_models import simulate_models
-from pymc_kbr.simulation.simulate_table import simulate_table
 from pymc_kbr.simulation.stages import weights_of
 from pymc_kbr.simulation.streams import entropy_of
 

@@ -23,12 +23,13 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.op import Op
 
+from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.arrays.users_line import users_line
-from pymc_kbr.simulation.failures import check_failures
+from pymc_kbr.simulation.failures import check_failures, split_failures
 from pymc_kbr.simulation.forward_model import ForwardModel, PilotRun
 from pymc_kbr.simulation.model.read import ModelGraph, is_simulator
 from pymc_kbr.simulation.model.vector_simulator import function_of
-from pymc_kbr.simulation.options import SimulationOptions, pieces_of, versions
+from pymc_kbr.simulation.options import InMemory, SimulationOptions, pieces_of, versions
 from pymc_kbr.simulation.stages import (
     IN_BATCHES,
     ROW_BY_ROW,
@@ -46,6 +47,7 @@ from pymc_kbr.tables.checks import shortened
 from pymc_kbr.tables.file import OBSERVED_DATA, PRIOR_RATIO
 from pymc_kbr.tables.layout import ARRAYS, DONE, FAILED
 from pymc_kbr.tables.origin import Origin
+from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.store import TableStore, locked, real_path
 from pymc_kbr.tables.stored_table import StoredTable, has_prior_ratio
 
@@ -709,3 +711,68 @@ def _source_of(function: Callable[..., Any]) -> str | None:
         if isinstance(node, ast.FunctionDef) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
     return ast.unparse(tree)
+
+
+# --- simulate into memory or into a store ---
+
+
+def simulate_table(
+    options: SimulationOptions, forward: ForwardModel, head: ReferenceTable | None = None
+) -> ReferenceTable | StoredTable:
+    """Simulate a table: a `StoredTable` where the options name a store.
+
+    Parameters
+    ----------
+    options : SimulationOptions
+    forward : ForwardModel
+        The model, which may have made other tables before.
+    head : ReferenceTable, optional
+        The first rows, simulated in memory with the same options but for their number, and to be extended:
+        only the others are simulated, and the table is what it would be without.
+
+    Raises
+    ------
+    TypeError, ValueError, SimulationError, OSError
+        As `simulate`.
+    """
+    # BLAS sums in another order with more threads: one thread everywhere keeps the bits the same.
+    with one_blas_thread():
+        if options.store is not None:
+            return simulate_in_store(options, forward)
+        return _simulate_in_memory(options, forward, head)
+
+
+def _simulate_in_memory(
+    options: SimulationOptions, forward: ForwardModel, head: ReferenceTable | None
+) -> ReferenceTable:
+    graph, draws = forward.graph, options.draws
+    with open_simulation(options, forward, entropy_of(options.random_seed)) as simulation:
+        first_rows = try_first_rows(simulation, known=False)
+        way = choose_execution(simulation, first_rows)
+        chunk_rows = rows_a_chunk(way.simulator, draws, first_rows.seconds, options.cores)
+        arrays = InMemory(draws, chunk_rows, graph)
+        if head is not None:
+            arrays.begin_with(head, way.simulator.block_rows if way.batched else 1)
+        simulate_rows(simulation, way, first_rows, arrays)
+    check_failures(draws, arrays.failures, options.on_failure, told=options.failures_told)
+    ratio = simulation.prior_ratio(arrays.parameters)
+    kept, failed = split_failures(draws, arrays.failures, arrays.parameters, ratio)
+    return ReferenceTable(
+        parameters=arrays.parameters[kept],
+        statistics=arrays.statistics[kept],
+        observed=graph.observed,
+        parameter_columns=graph.parameters,
+        statistic_columns=graph.statistics,
+        support=simulation.support,
+        failures=failed,
+        seed=simulation.entropy,
+        observed_data=graph.observed_data,
+        provenance={
+            **provenance_of(simulation, way),
+            **simulation.sampler.account(),
+            "prior_rejected": f"{simulation.prior.rejected_share:.4g}",
+        },
+        timings=simulation.clock.laps,
+        origin=simulation.origin,
+        prior_ratio=None if ratio is None else ratio[kept],
+    )

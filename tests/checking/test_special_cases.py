@@ -20,8 +20,8 @@ from pymc_kbr.checking.coarseness import Coarseness, coarseness, coarseness_of
 from pymc_kbr.checking.diagnostics import _misspecified
 from pymc_kbr.checking.held_out import HeldOut, _density_of, hold_out
 from pymc_kbr.checking.observation_support import ObservationSupport
+from pymc_kbr.checking.predictive_check import squared_discrepancies
 from pymc_kbr.checking.prior_sensitivity import _by_column, _diagnosis
-from pymc_kbr.embedding.discrepancy import squared_discrepancies
 from pymc_kbr.estimators.fitted_table import build_table
 from pymc_kbr.kernels import median_heuristic
 from pymc_kbr.posterior.scores import energy_score

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from pymc_kbr.checking.predictive_check import squared_discrepancies
 from pymc_kbr.embedding import preimage
-from pymc_kbr.embedding.discrepancy import squared_discrepancies
 from pymc_kbr.embedding.embedding import Atoms, Embedding
 from pymc_kbr.embedding.projection import _largest_eigenvalue, onto_simplex, project_to_simplex
 from pymc_kbr.kernels import Gaussian, Laplace, Linear, Matern, median_heuristic

@@ -9,7 +9,7 @@ from scipy.stats import norm
 import pymc_kbr as pk
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.weighted import spread_out
-from pymc_kbr.estimators import nadaraya_watson, rule_estimator
+from pymc_kbr.estimators import embedding, nadaraya_watson
 from pymc_kbr.estimators.kernel_density import least_squares_score
 from pymc_kbr.gram import Nystroem, Subsample
 from pymc_kbr.kernels import Gaussian, Laplace, Linear, median_heuristic
@@ -207,7 +207,7 @@ def asked(monkeypatch):
         seen.update(kwargs, args=args)
         return choose_kernel_and_ridge(*args, **kwargs)
 
-    monkeypatch.setattr(rule_estimator, "choose_kernel_and_ridge", spy)
+    monkeypatch.setattr(embedding, "choose_kernel_and_ridge", spy)
     return seen
 
 

@@ -12,11 +12,11 @@ from pymc_kbr.arrays.chunks import Chunks
 from pymc_kbr.arrays.names import Names
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.weighted import spread_out
+from pymc_kbr.estimators import embedding
 from pymc_kbr.estimators import estimator as streamed_table
-from pymc_kbr.estimators import rule_estimator
+from pymc_kbr.estimators.embedding import kernel_units
 from pymc_kbr.estimators.estimator import StreamedTable, scan_table
 from pymc_kbr.estimators.fitted_table import build_table
-from pymc_kbr.estimators.localised import kernel_units
 from pymc_kbr.gram import Nystroem
 from pymc_kbr.kernels import Gaussian, Laplace, Linear
 
@@ -148,7 +148,7 @@ def test_weights_that_memory_does_not_hold_are_refused(arrays, monkeypatch):
     fitted.weights(arrays[1][:2])
     with pytest.raises(MemoryError, match="condition on fewer observations at once"):
         fitted.weights(arrays[1][:3])
-    monkeypatch.setattr(rule_estimator, "physical_memory", lambda: 8 * N**2 / 0.81)
+    monkeypatch.setattr(embedding, "physical_memory", lambda: 8 * N**2 / 0.81)
     with pytest.raises(MemoryError, match="the Gram matrix of 160 rows"):
         pk.ConditionalMean(2.0, 1e-3).fit(*map(Source, arrays))
     pk.ConditionalMean(2.0, 1e-3, solver=Nystroem(25)).fit(*map(Source, arrays))

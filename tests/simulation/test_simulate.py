@@ -17,7 +17,7 @@ import pymc_kbr as pk
 from pymc_kbr.simulation.forward_model import ForwardModel
 from pymc_kbr.simulation.model.read import read_model
 from pymc_kbr.simulation.options import SimulationOptions
-from pymc_kbr.simulation.simulate_table import simulate_table
+from pymc_kbr.simulation.resume_store import simulate_table
 from pymc_kbr.simulation.workers import executors
 from pymc_kbr.simulation.workers.executors import Isolated
 from pymc_kbr.simulation.workers.row_simulator import RowSimulator

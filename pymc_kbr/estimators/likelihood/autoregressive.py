@@ -22,7 +22,7 @@ from pymc_kbr.estimators.likelihood.conditional_mixture import (
     fit_conditional_mixture,
     log_densities,
 )
-from pymc_kbr.estimators.likelihood.normal_mixture import ResidualShape, fit_shape, log_mass
+from pymc_kbr.estimators.likelihood.normal_mixture import ResidualShape, fit_shape, mixture_log_mass
 from pymc_kbr.estimators.likelihood.screening import screen
 from pymc_kbr.estimators.likelihood.smooth_function import (
     Effort,
@@ -623,9 +623,9 @@ class Conditional:
             past = for_rows(past, len(theta))
         parts = self.shape.parts(theta, past, xp)
         if not between:
-            return log_mass(parts, lower, upper, xp)
+            return mixture_log_mass(parts, lower, upper, xp)
         cell = ends[1] > ends[0]
-        inside = log_mass(parts, lower, xp.where(cell, upper, lower + 1.0), xp)
+        inside = mixture_log_mass(parts, lower, xp.where(cell, upper, lower + 1.0), xp)
         density = log_densities(parts, xp.where(cell, 0.0, z), xp) - half - float(np.log(self.scale))
         return xp.where(cell, inside, density)
 

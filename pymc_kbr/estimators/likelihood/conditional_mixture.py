@@ -188,7 +188,7 @@ def surprises(
     # Of the largest direction of scores, or of functions of an input: less counts for none.
     negligible: float = 1e-3,
 ) -> np.ndarray:
-    """Score test of each input for moving the mixture, in standard deviations of its null law, (q + l,).
+    """Score test of each input for moving the mixture, in standard deviations under independence, (q + l,).
 
     Scores of the mixture, whitened, are uncorrelated with functions of an input that does not matter: the
     squared correlations with a few of its polynomials sum to a chi-squared variable.

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
+from scipy.special import ndtr
 from sklearn.covariance import ledoit_wolf
 
 from pymc_kbr.arrays.threads import parallel_map
@@ -17,17 +18,15 @@ from pymc_kbr.estimators.likelihood.conditional_mean import (
     regress,
     regress_with_common_weights,
 )
+from pymc_kbr.estimators.likelihood.conditional_mixture import ConditionalMixture, fit_conditional_mixture
 from pymc_kbr.estimators.likelihood.form import Form, hold_out
-from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture
-from pymc_kbr.estimators.likelihood.pooled_law import (
-    PooledDensity,
-    describe_distribution,
-    draw_elements,
-    fit_distribution,
-    parts_of,
-    size_of,
-    transforms_of,
+from pymc_kbr.estimators.likelihood.normal_mixture import (
+    LOG_ROOT_2PI,
+    NormalMixture,
+    ResidualShape,
+    fit_mixture,
 )
+from pymc_kbr.estimators.likelihood.smooth_function import Inputs
 from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG, LOG_CHI_SQUARE, spread_basis
 
 
@@ -97,10 +96,10 @@ class DiagonalScale:
         each = highest + xp.log(sum(xp.exp(term - highest) for term in terms))
         return xp.sum(each, axis=2) + xp.sum(logs, axis=1)[:, None]
 
-    def _normal(self, described: np.ndarray, whitened: np.ndarray, law: NormalMixture) -> np.ndarray:
+    def _normal(self, described: np.ndarray, whitened: np.ndarray, density: NormalMixture) -> np.ndarray:
         """The same of points (r, e) under one normal density: by products of matrices, without residuals."""
         e = len(self.whiten)
-        mean, precision = float(law.means[0, 0]), float(law.factors[0, 0, 0])
+        mean, precision = float(density.means[0, 0]), float(density.factors[0, 0, 0])
         scales = precision * np.exp(described[:, e:])
         # precision (exp(a) (u - mu) - mean) = scales u - centres: the square then expands into products.
         centres = described[:, :e] * scales + precision * mean
@@ -313,3 +312,101 @@ def _finished(
     coefficients[0] -= np.log(deviations)
     density = np.mean(np.sum(logs[held_out] - 0.5 * z[held_out] ** 2, axis=1))
     return Whitened(whiten, coefficients, logs, z, float(density + np.log(np.diag(whiten)).sum()))
+
+
+# --- the density of all elements of z ---
+
+
+PooledDensity = NormalMixture | ConditionalMixture
+
+
+def fit_distribution(
+    z: np.ndarray,
+    theta: np.ndarray,
+    levels: tuple[np.ndarray, np.ndarray],
+    held_out: np.ndarray,
+    seed: int,
+    rng: np.random.Generator,
+    pooled: int = 60_000,
+    *,
+    # Parts of the mixture that is the same everywhere,
+    sizes: tuple[int, ...] = (1, 2, 3, 4),
+    # and elements that it is fitted to.
+    searched: int = 20_000,
+) -> PooledDensity:
+    """The mixture of all elements, and where held-out ones are denser, with parts that move.
+
+    A shape that is off a little in each of e elements moves the posterior by the root of e as much, such as
+    that of skewed counts of which one mixture serves all parameters. The density of a count depends on its
+    own mean, too, so that elements at one place of the parameters have several.
+    """
+    # Shapes: z (n, e); theta (n, q); levels (n, e); held_out (n,).
+    n, e = z.shape
+    order = rng.permutation(n * e)
+    some, more = order[:searched], order[:pooled]
+    density = fit_mixture(z.reshape(-1, 1)[some], held_out[some // e], seed, sizes)
+    base = ResidualShape(np.log(density.weights), density.means[:, 0], 1 / density.factors[:, 0, 0])
+    inputs = Inputs(theta[more // e], np.column_stack([each.reshape(-1)[more] for each in levels]))
+    again = np.random.default_rng(seed)
+    moved = fit_conditional_mixture(
+        base, inputs, z.reshape(-1)[more], again, searched=searched, learnt=pooled
+    )
+    return moved if isinstance(moved, ConditionalMixture) else density
+
+
+def size_of(density: PooledDensity) -> int:
+    """Number of its parts."""
+    return len(density) if isinstance(density, NormalMixture) else len(density.base.means)
+
+
+def describe_distribution(
+    density: ConditionalMixture, theta: Any, means: Any, logs: Any, xp: Any = np
+) -> Any:
+    """Log shares, means and log deviations of c parts: (k, 3 c), or of each of e elements (k, 3 c e)."""
+    # Shapes: theta (k, q); means, logs (k, e).
+    past = xp.stack([means, logs], axis=2)
+    return xp.concatenate([number for part in density.parts(theta, past, xp) for number in part], axis=1)
+
+
+def parts_of(density: PooledDensity, numbers: Any, xp: Any = np) -> list[tuple[Any, Any, Any]]:
+    """Log height, mean and precision root of each part, as numbers, (k, 1, 1) or (k, 1, e)."""
+    # Shapes: numbers (k, 3 c) or (k, 3 c e).
+    if isinstance(density, NormalMixture):
+        means, roots = density.means[:, 0], density.factors[:, 0, 0]
+        levels = np.log(density.weights * roots) - LOG_ROOT_2PI
+        return list(zip(levels, means, roots, strict=True))
+    each = [number[:, None, :] for number in _numbers_of(density, numbers)]
+    return [
+        (share - log - LOG_ROOT_2PI, mean, xp.exp(-log))
+        for share, mean, log in zip(each[0::3], each[1::3], each[2::3], strict=True)
+    ]
+
+
+def _numbers_of(density: ConditionalMixture, numbers: Any) -> list[Any]:
+    """The 3 c numbers of a density, each (k, 1) or (k, e)."""
+    count = 3 * size_of(density)
+    wide = numbers.shape[1] // count
+    return [numbers[:, i * wide : (i + 1) * wide] for i in range(count)]
+
+
+def draw_elements(
+    density: PooledDensity, numbers: np.ndarray, e: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Elements z (k, e) for k parameters, with the numbers of `describe_distribution`."""
+    if isinstance(density, NormalMixture):
+        return density.draw(len(numbers) * e, rng).reshape(-1, e)
+    each = [np.broadcast_to(number, (len(numbers), e)) for number in _numbers_of(density, numbers)]
+    shares, means, logs = (np.stack(each[i::3], axis=2) for i in range(3))
+    # The largest of logits with Gumbel noise is a draw of a part.
+    chosen = np.argmax(shares + rng.gumbel(size=shares.shape), axis=2)[:, :, None]
+    means, logs = (np.take_along_axis(one, chosen, axis=2)[:, :, 0] for one in (means, logs))
+    return means + np.exp(logs) * rng.standard_normal(means.shape)
+
+
+def transforms_of(density: PooledDensity, numbers: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """Distribution functions of elements z (k, e)."""
+    if isinstance(density, NormalMixture):
+        return density.transforms(z.reshape(-1, 1)).reshape(z.shape)
+    each = _numbers_of(density, numbers)
+    parts = zip(each[0::3], each[1::3], each[2::3], strict=True)
+    return sum(np.exp(share) * ndtr((z - mean) * np.exp(-log)) for share, mean, log in parts)

@@ -175,7 +175,7 @@ class ResidualShape:
         return self.means[part] + self.deviations[part] * rng.standard_normal(n)
 
 
-def log_mass(parts: Sequence[tuple[Any, Any, Any]], lower: Any, upper: Any, xp: Any = np) -> Any:
+def mixture_log_mass(parts: Sequence[tuple[Any, Any, Any]], lower: Any, upper: Any, xp: Any = np) -> Any:
     """Log probability between two ends, of a mixture of log shares, means and log deviations."""
     terms = []
     for share, mean, log_deviation in parts:

@@ -1152,7 +1152,7 @@ def propose_within(
     picked = np.minimum((shares < streams.uniform(1, m) * shares[:, -1:]).sum(axis=1), logs.shape[1] - 1)
     rows = np.arange(b)[:, None]
     square = np.where(fresh, 0.0, np.take_along_axis(squares, picked[:, None], axis=1)[:, 0])
-    # Given the point, the precision of Student's law is gamma distributed with q degrees of freedom more.
+    # Given the point, Student's precision is gamma distributed with q degrees of freedom more.
     shape = np.where(fresh, FREEDOM / 2, (FREEDOM + q) / 2)
     precision = streams.gamma(shape) / ((FREEDOM + square) / 2)
     noise = np.matmul(mixture.factors[rows, picked], streams.normal(m, q)[..., None])[..., 0]

@@ -458,7 +458,7 @@ def _candidates(column: np.ndarray, cell: Cells | None, lowest: float = np.inf) 
     scale = float(units_of(column[:, None])[0])
     unit = float(unit_deviations(column[:, None])[0])
     curves = [Curve("linear", float(np.mean(column / scale)) * scale, unit)]
-    # A deviation about the median, of a normal law: tails have no say in the unit of what bends them.
+    # A deviation about the median, if normal: tails have no say in the unit of what bends them.
     lower, middle, upper = np.quantile(column, [0.16, 0.5, 0.84])
     if upper > lower:
         curves.append(Curve("asinh", float(middle), float(upper - lower) / 2))

@@ -164,8 +164,8 @@ def _importance(
     found = np.empty(statistics.shape[1])
     for column in range(len(found)):
         exchanged = statistics.copy()
-        # Permuted, the statistic keeps its law and tells nothing of the model. By all rows of the part: of
-        # few, many would keep their own value.
+        # Permuted, the statistic keeps its distribution and says nothing about the model. By all
+        # rows of the part: of few, many would keep their own value.
         exchanged[:, column] = rng.permutation(rows.statistics[part, column])[: len(held)]
         after = log_scores(classifier.probabilities(exchanged), model)
         found[column] = before - np.average(after, weights=weights)

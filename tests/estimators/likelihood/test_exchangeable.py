@@ -18,9 +18,8 @@ from pymc_kbr.estimators.likelihood.conditional_mixture import (
     parts_of_numbers,
     start_of_groups,
 )
-from pymc_kbr.estimators.likelihood.elements import ElementUnits, measured
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation, integrated_out
-from pymc_kbr.estimators.likelihood.exchangeable import Exchangeable, fit_exchangeable
+from pymc_kbr.estimators.likelihood.exchangeable import ElementUnits, Exchangeable, fit_exchangeable, measured
 from pymc_kbr.estimators.summaries.transformed import CommonScale
 
 E = 30

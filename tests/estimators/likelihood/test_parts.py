@@ -20,9 +20,9 @@ from pymc_kbr.estimators.likelihood import prior_density as prior_choice
 from pymc_kbr.estimators.likelihood import tempered as local_mixture
 from pymc_kbr.estimators.likelihood import tempered as particle_moves
 from pymc_kbr.estimators.likelihood.autoregressive import _lagged, _pairs
+from pymc_kbr.estimators.likelihood.basis import ParameterScale
 from pymc_kbr.estimators.likelihood.conditional_mean import regress, regress_weighted
 from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture, ResidualShape, fit_mixture, fit_shape
-from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
 from pymc_kbr.estimators.likelihood.prior_density import (
     Flat,
     Range,
