@@ -304,14 +304,14 @@ def summaries_of(
     # Shrunk: there may be more statistics than rows, whose own covariance then has no inverse.
     covariance = ledoit_wolf(x - u @ slopes, assume_centered=True)[0]
     root = np.linalg.cholesky(covariance + 1e-10 * np.eye(len(covariance)))
-    told, sizes, _ = np.linalg.svd(np.linalg.solve(root, slopes.T), full_matrices=False)
-    told = told[:, sizes > 1e-10 * sizes.max(initial=0.0)]
+    leading, sizes, _ = np.linalg.svd(np.linalg.solve(root, slopes.T), full_matrices=False)
+    leading = leading[:, sizes > 1e-10 * sizes.max(initial=0.0)]
 
     def summaries(statistics: np.ndarray) -> np.ndarray:
         white = np.linalg.solve(root, ((statistics[:, kept] - centre) / unit).T).T
-        along = white @ told
-        rest = np.sum((white - along @ told.T) ** 2, axis=1)
-        spread = [np.log(rest + 1e-12)[:, None]] if white.shape[1] > told.shape[1] else []
+        along = white @ leading
+        rest = np.sum((white - along @ leading.T) ** 2, axis=1)
+        spread = [np.log(rest + 1e-12)[:, None]] if white.shape[1] > leading.shape[1] else []
         return np.hstack([along, *spread])
 
     return summaries

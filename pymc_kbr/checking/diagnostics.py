@@ -12,7 +12,7 @@ from pymc_kbr.arrays.refusals import times
 from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.checking.coarseness import Coarseness
 from pymc_kbr.checking.signs import Signs
-from pymc_kbr.estimators.likelihood.choice import refuted
+from pymc_kbr.estimators.likelihood.choice import misfit_message
 from pymc_kbr.posterior.posterior import Posterior, PosteriorWarning
 
 
@@ -152,7 +152,7 @@ def _transforms(posterior: Posterior, seen: Signs) -> Concern | None:
     """Held-out rows that are not distributed as a learned likelihood says."""
     pvalue = posterior.settings.get("transforms_pvalue", 1.0)
     worst = posterior.settings.get("transforms_worst")
-    message = refuted(pvalue, None if worst is None else repr(seen.statistic_names[int(worst)]))
+    message = misfit_message(pvalue, None if worst is None else repr(seen.statistic_names[int(worst)]))
     return None if message is None else Concern("transforms", message)
 
 

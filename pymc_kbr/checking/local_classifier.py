@@ -219,7 +219,7 @@ def _tested(
     values, axes = np.linalg.eigh(spread)
     values = np.maximum(values, 0.0)
     chosen = rng.integers(members, size=(permutations + 1, k))
-    # The first is the test itself: a truth stands before the draws beside it.
+    # The first is the test itself: a truth comes before the draws beside it.
     chosen[0] = 0
     means = np.stack([weights @ centred[np.arange(k), of] for of in chosen])
     discriminants = (means @ axes) / (values + _ridge(values, directions))

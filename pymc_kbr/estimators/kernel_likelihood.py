@@ -59,7 +59,7 @@ from pymc_kbr.estimators.likelihood.choice import (
     dequantise,
     fit_chosen,
     forms_of,
-    refuted,
+    misfit_message,
 )
 from pymc_kbr.estimators.likelihood.evaluation import (
     AtConditions,
@@ -177,7 +177,7 @@ class LearnedDensity(Estimator):
         """
         column, names = getattr(self, "transforms_worst_", None), self.names_.statistics
         worst = None if column is None else f"column {column}" if names is None else repr(names[column])
-        message = refuted(getattr(self, "transforms_pvalue_", 1.0), worst, f" of {variable}")
+        message = misfit_message(getattr(self, "transforms_pvalue_", 1.0), worst, f" of {variable}")
         if message is not None:
             warnings.warn(message, PosteriorWarning, stacklevel=users_line())
 
@@ -959,7 +959,7 @@ class KernelLikelihood(LearnedDensity):
         return getattr(self, "table_", None) is None or self.table_.draws is None
 
     def for_scores(self) -> Self:
-        """What stands for this estimator where posteriors are only compared.
+        """A copy for posteriors that are only compared.
 
         Returns
         -------
@@ -1445,7 +1445,7 @@ def drawn_posteriors(
             log_likelihood,
             free_log_prior,
             support.forward(start.rows, np.random.default_rng(start.seed)),
-            np.concatenate(map_(partial(evaluation.at_rows, start.described), _alike(prepared))),
+            np.concatenate(map_(partial(evaluation.at_rows, start.described), _in_groups(prepared))),
             particles,
             np.random.default_rng(start.seed),
             start_log_weights=start.log_weights,
@@ -1468,7 +1468,7 @@ def _parts(observations: int, particles: int, most: int) -> Iterator[tuple[slice
             yield slice(first, first + together), rows
 
 
-def _alike(
+def _in_groups(
     prepared: Sequence[Prepared],
     *,
     # What depends on a row alone is computed once for these.

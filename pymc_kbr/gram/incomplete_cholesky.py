@@ -36,9 +36,10 @@ class IncompleteCholesky:
     Notes
     -----
     O(n r) kernel values and O(n r^2) multiplications (Fine and Scheinberg 2001). Not only G but also k(x) is
-    approximated, by F f(x), where eq. 5 of the localised draft keeps k(x): one function then stands for
-    the kernel everywhere, and weights are in the span of F (see `WoodburyOperator.weights`). On points that
-    are read a part at a time pivots are drawn, as in `RandomlyPivotedCholesky`: one pass for each block.
+    approximated, by F f(x), where eq. 5 of the localised draft keeps k(x): one function then
+    replaces the kernel everywhere, and weights are in the span of F (see `WoodburyOperator.weights`). On
+    points that are read a part at a time pivots are drawn, as in `RandomlyPivotedCholesky`: one pass for each
+    block.
     """
 
     rank: int | None = None
@@ -258,7 +259,7 @@ def randomly_pivoted_cholesky(
             proposed = rng.choice(n, size=block, p=residual / residual.sum())
             taken = accepted(kernel, points[proposed], factor[proposed, :r], rounding, rng)
             new = proposed[taken][: factor.shape[1] - r]
-            if not len(new):  # all proposals were told by those before them: propose again
+            if not len(new):  # all proposals were explained by those before them: propose again
                 continue
             features = factor[new, :r]
             # `accepted` left only pivots that keep this positive definite

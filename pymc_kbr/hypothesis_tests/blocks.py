@@ -184,9 +184,9 @@ def gamma_null(
     return gamma(mean**2 / variance, scale=scale * variance / mean)
 
 
-def refuse_equal_statistics(alike: bool) -> None:
+def refuse_equal_statistics(equal: bool) -> None:
     """Refuse permutations that have the same statistic, but for rounding."""
-    if alike:
+    if equal:
         raise ValueError(
             "all permutations have the same statistic, and no gamma distribution approximates them: the "
             "bandwidth is far below or above all distances; take another one, or form='exact' with "

@@ -189,8 +189,8 @@ def of_several(
     pool = np.vstack([values, permuted])
     spread = pool.std(axis=0)
     # At a bandwidth at which all permutations are alike, but for rounding, no sample stands out.
-    alike = spread <= 1e-12 * np.abs(pool).max(axis=0)
-    standard = np.where(alike, 0.0, (pool - pool.mean(axis=0)) / np.where(alike, 1.0, spread))
+    equal = spread <= 1e-12 * np.abs(pool).max(axis=0)
+    standard = np.where(equal, 0.0, (pool - pool.mean(axis=0)) / np.where(equal, 1.0, spread))
     largest = standard.max(axis=1)
     value, null = float(largest[0]), largest[1:]
     return TestResult(value, by_permutation(value, null), null, kernels[int(np.argmax(standard[0]))], form)

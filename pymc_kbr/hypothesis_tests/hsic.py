@@ -176,7 +176,7 @@ class Side:
         """Of points (n, d) under a kernel."""
         rank = max(1, int(largest_rank_share * len(points)))
         factor, _ = pivoted_cholesky(kernel, points, rank, AS_EXACT)
-        # One of full rank was ended by its rank, not by its residual: it stands for no matrix.
+        # One of full rank was ended by its rank, not by its residual: it replaces no matrix.
         if factor.shape[1] < rank:
             return cls(None, factor)
         return cls(kernel(points), None)

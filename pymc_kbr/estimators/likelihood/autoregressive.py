@@ -131,11 +131,11 @@ class Autoregressive:
         celled = bool(cells) and (xp is not np or points.shape[-1] > size)
         values = points[:, :, :size] if celled else self._values(points)
         for j, (conditional, past) in enumerate(zip(self.conditionals, self.pasts, strict=True)):
-            y, seen, alike, before = points[:, :, j], self._seen(j, theta), shared, values
+            y, seen, same_past, before = points[:, :, j], self._seen(j, theta), shared, values
             if moved:
                 y = moved.get(j, y)
                 if any(column in moved for column in past.columns):
-                    alike = False
+                    same_past = False
                     columns = [moved.get(i, values[:, :, i]) for i in range(size)]
                     before = np.stack(np.broadcast_arrays(*columns), axis=-1)
             if celled and j in cells and not isinstance(conditional, Categorical):
@@ -143,10 +143,10 @@ class Autoregressive:
                 ends = points[:, :, place], points[:, :, place + len(cells)]
                 between = self.grids[j].cells.between  # type: ignore[union-attr]
                 total = total + conditional.log_mass(
-                    seen, y, ends, past(before), xp, shared=alike, between=between
+                    seen, y, ends, past(before), xp, shared=same_past, between=between
                 )
             else:
-                total = total + conditional.log_density(seen, y, past(before), xp, shared=alike)
+                total = total + conditional.log_density(seen, y, past(before), xp, shared=same_past)
         if self.series is not None:
             total = total + self.series.log_density(theta, points, xp, shared=shared)
         return total

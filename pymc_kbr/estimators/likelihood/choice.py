@@ -69,7 +69,7 @@ def forms_of(statistics: int, levels: tuple[Levels | None, ...] = ()) -> list[st
 
 
 NOT_UNIFORM = 1e-3
-"""The same, below which the form is refuted: there is a warning, and it no longer wins ties.
+"""The same, below which the form does not fit: there is a warning, and it no longer wins ties.
 
 With 1,000 rows a shape that is off by a few hundredths of a probability is found.
 """
@@ -182,7 +182,7 @@ def _uniform(transforms: np.ndarray, theta: np.ndarray) -> tuple[float, int]:
 # --- messages where no form fits ---
 
 
-def refuted(pvalue: float, worst: str | None, whose: str = "") -> str | None:
+def misfit_message(pvalue: float, worst: str | None, whose: str = "") -> str | None:
     """What is wrong where transforms of held-out rows are not uniform, and what to do; else None."""
     if pvalue >= NOT_UNIFORM:
         return None

@@ -58,7 +58,7 @@ def regress(
             some = [slice(rows.start, rows.stop, step) for rows in parts]
             return np.sum(map_(lambda rows: np.sum(left_out(rows, slopes, k) ** 2, axis=0), some), axis=0)
 
-        # The first fit stands whatever its freedom: there must be one.
+        # The first fit is tried whatever its freedom: there must be one.
         found = np.array([errors(k) for k in range(_within_freedom(leverage, least=1))])
         best = _not_needlessly_small(found, np.array(BASIS_RIDGES[ridges]), n)
         coefficients, residuals = shrinks[:, best] * right, np.empty((n, columns))

@@ -243,10 +243,10 @@ def fit_whitened(
     apart, together = _frames(residuals, held_out)
     if mixed is None:
         with parallel_map(2) as map_:
-            alike = map_(
-                lambda w: _alike(residuals @ w.T, w, features, penalties, held_out), (apart, together)
+            compared = map_(
+                lambda w: _common_scales(residuals @ w.T, w, features, penalties, held_out), (apart, together)
             )
-        mixed = alike[1].held_out > alike[0].held_out + gain_of_rotation * residuals.shape[1]
+        mixed = compared[1].held_out > compared[0].held_out + gain_of_rotation * residuals.shape[1]
     whiten = together if mixed else apart
     u = residuals @ whiten.T
     squares = u**2
@@ -279,7 +279,7 @@ def _logs(
     return np.log(u**2 + least_square) + LOG_CHI_SQUARE
 
 
-def _alike(
+def _common_scales(
     u: np.ndarray, whiten: np.ndarray, features: np.ndarray, penalties: np.ndarray, held_out: np.ndarray
 ) -> Whitened:
     """With one function of the parameters for the scales of all statistics."""

@@ -78,7 +78,7 @@ class Transformed:
         spread = spread_over(x, cells, np.random.default_rng(20).random(x.shape))
         reach = x.min(axis=0) if lowest is None else np.minimum(x.min(axis=0), lowest[kept])
         ranges_of = [known.get(number) for number in numbers]
-        pairs = _chosen_curves(spread, parameters, cells, ranges_of, reach)
+        pairs = choose_curves(spread, parameters, cells, ranges_of, reach)
         curves, kinds = (tuple(each) for each in zip(*pairs, strict=True))
         values = np.column_stack([c.forward(column) for c, column in zip(curves, spread.T, strict=True)])
         bounded = tuple(
@@ -378,17 +378,6 @@ def choose_curves(
     cells: Sequence[Cells | None],
     ranges: Sequence[str | None] | None = None,
     lowest: np.ndarray | None = None,
-) -> list[Curve]:
-    """The curve of each statistic, by the likelihood of mean and spread regressed on the parameters."""
-    return [curve for curve, _ in _chosen_curves(statistics, parameters, cells, ranges, lowest)]
-
-
-def _chosen_curves(
-    statistics: np.ndarray,
-    parameters: np.ndarray,
-    cells: Sequence[Cells | None],
-    ranges: Sequence[str | None] | None,
-    lowest: np.ndarray | None,
     *,
     # Values with which curves are chosen,
     values_for_curves: int = 40000,

@@ -155,9 +155,9 @@ def _best_strength(
     scores = []
     for strength in strengths:
         _fit(regression.set_params(C=strength), x[learnt], rows.model[learnt], rows.weights[learnt])
-        told = np.zeros((len(held), rows.models))
-        told[:, regression.classes_] = regression.predict_proba(x[held])
-        logs = log_scores(told, rows.model[held])
+        predicted = np.zeros((len(held), rows.models))
+        predicted[:, regression.classes_] = regression.predict_proba(x[held])
+        logs = log_scores(predicted, rows.model[held])
         scores.append(np.average(logs, weights=rows.weights[held]))
     return strengths[int(np.argmax(scores))]
 

@@ -65,22 +65,24 @@ class HeldOutProbabilities:
         for _ in range(repeats):
             # By the bounds between models, of which the last is one but for rounding.
             drawn = np.sum(rng.random((len(bounds), 1)) > bounds[:, :-1], axis=1)
-            told = np.eye(models)[drawn]
-            errors.append(_error(_reliability(told, self.probabilities, self.weights, bins)))
+            indicators = np.eye(models)[drawn]
+            errors.append(_error(_reliability(indicators, self.probabilities, self.weights, bins)))
         return float(np.mean(errors))
 
     def _told(self) -> np.ndarray:
         return np.eye(self.probabilities.shape[1])[self.model]
 
 
-def _reliability(told: np.ndarray, probabilities: np.ndarray, weights: np.ndarray, bins: int) -> np.ndarray:
+def _reliability(
+    indicators: np.ndarray, probabilities: np.ndarray, weights: np.ndarray, bins: int
+) -> np.ndarray:
     models = probabilities.shape[1]
     place = np.minimum((probabilities * bins).astype(int), bins - 1).ravel()
     share = np.repeat(weights, models) / models
     mass = np.bincount(place, share, minlength=bins)
     kept = mass > 0
     mean = np.bincount(place, share * probabilities.ravel(), minlength=bins)[kept] / mass[kept]
-    true = np.bincount(place, share * told.ravel(), minlength=bins)[kept] / mass[kept]
+    true = np.bincount(place, share * indicators.ravel(), minlength=bins)[kept] / mass[kept]
     return np.column_stack([mean, true, mass[kept]])
 
 

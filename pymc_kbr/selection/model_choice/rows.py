@@ -151,10 +151,12 @@ def success_share(table: ReferenceTable) -> float:
     return 1.0 if success is None or success.condition else success.share
 
 
-def _curves(statistics: np.ndarray, told: np.ndarray, observed: np.ndarray | None) -> Transformed | Scaler:
+def _curves(
+    statistics: np.ndarray, parameters: np.ndarray, observed: np.ndarray | None
+) -> Transformed | Scaler:
     """The curves of statistics (n, d), by what tells the models apart (n, models - 1)."""
     # Observations may be beyond all rows, where a logarithm or a root has no value.
-    return Transformed.fit(statistics, told, lowest=None if observed is None else observed.min(axis=0))
+    return Transformed.fit(statistics, parameters, lowest=None if observed is None else observed.min(axis=0))
 
 
 # --- rows near the observations, of tables with too many ---
@@ -386,7 +388,7 @@ Tables = dict[str, ReferenceTable]
 
 
 def of_one_width(tables: Tables) -> Tables:
-    """Tables whose data sets have room for as many rows as the largest of any table, where they have some."""
+    """Tables whose data sets have as many columns as the largest of any table, where they have some."""
     widths: dict[tuple[str, int], int] = {}
     for table in tables.values():
         for one in table.statistic_columns.variables:
