@@ -286,7 +286,7 @@ def test_scales_of_each_statistic_are_found():
 @pytest.mark.parametrize("law", [uneven, correlated])
 def test_a_fit_to_all_rows_takes_the_frame_of_the_one_that_was_compared(law, monkeypatch):
     theta, points = waves(1200, np.random.default_rng(15), law)
-    asked, frame = [], common_whitening._alike
+    asked, frame = [], common_whitening._common_scales
     monkeypatch.setattr(common_whitening, "_common_scales", lambda *given: asked.append(1) or frame(*given))
     few = fit_diagonal_scale(theta[:800], points[:800], np.random.default_rng(1))
     assert bool(asked)
