@@ -82,7 +82,7 @@ def raising(
     least: float,
     *,
     raised_by: float = 10.0,
-    # Times ten is beyond any rounding then.
+    # A ridge that many times ten as large is beyond any rounding.
     most: int = 40,
 ) -> tuple[object, float, int]:
     """A factorisation, its ridge, and how many times that had to be raised."""

@@ -61,6 +61,7 @@ class LocalRegressions:
         ratio: np.ndarray | None,
         scratch: np.ndarray,
         *,
+        # As `raising` does.
         most: int = 40,
     ) -> tuple[np.ndarray, int]:
         for times in range(most):
