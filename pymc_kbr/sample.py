@@ -45,10 +45,6 @@ from pymc_kbr.tables.stored_table import StoredTable
 if TYPE_CHECKING:
     import pymc as pm
 
-FEWEST_LOOKED_AT = 2_000
-"""Simulations from which it is looked, unasked, whether half of them are too coarse: of a choice among
-estimators by fewer rows chance decides much.
-"""
 
 FITTED: dict[int, Estimator] = {}
 """The fitted estimators of results that are still in memory, by the results' identities."""
@@ -296,12 +292,14 @@ def _simulated(
     how: dict[str, Any],
     *,
     alone: bool,
+    # Of a choice by fewer rows chance decides much: half of them are not looked at unasked.
+    fewest: int = 2000,
 ) -> tuple[ReferenceTable, Estimator | None]:
     """The table of a model, of the prior or in rounds, and what was chosen on its first half if that does."""
     given = chosen_by[0]
     if given is not None and isinstance(simulations, int | np.integer) and simulations > 1:
         given.check(simulations)  # before the work; other numbers are refused by `simulate`
-    many = isinstance(simulations, int | np.integer) and simulations >= FEWEST_LOOKED_AT
+    many = isinstance(simulations, int | np.integer) and simulations >= fewest
     if rounds is None and not (alone and many and given is None):
         return simulate(simulations, model=model, store=store, **how), None
     looked: list[Estimator] = []

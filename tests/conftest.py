@@ -104,3 +104,15 @@ def no_second_fit(request, monkeypatch):
 def plain_layout(monkeypatch):
     """Leave out what moves axes apart, which is Matplotlib's and takes most of a picture's time."""
     monkeypatch.setattr("matplotlib.layout_engine.ConstrainedLayoutEngine.execute", lambda *given: None)
+
+
+@pytest.fixture
+def set_default(monkeypatch):
+    """Change the default of a keyword argument to which a call passes nothing, through many layers."""
+
+    def change(function, **values):
+        for name, value in values.items():
+            assert name in function.__kwdefaults__
+            monkeypatch.setitem(function.__kwdefaults__, name, value)
+
+    return change

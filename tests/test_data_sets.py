@@ -137,14 +137,12 @@ def test_features_themselves_where_no_parameters_are_known(table):
         pk.SetFeatures().fit(table.data_sets(), table.parameters[:3])
 
 
-def test_features_of_many_sets_are_those_of_each(features, monkeypatch):
+def test_features_of_many_sets_are_those_of_each(features, set_default):
     data = [RNG.normal(size=m) for m in (20, 33, 57, 100)]
     together = features.features(data)
     alone = np.vstack([features.features([one]) for one in data])
     np.testing.assert_allclose(together, alone, rtol=1e-12)
-    monkeypatch.setattr(
-        "pymc_kbr.estimators.sets.features.FEATURE_ENTRIES_AT_ONCE", 12 * 60
-    )  # parts of two data sets
+    set_default(type(features)._embedding, entries_at_once=12 * 60)  # parts of two data sets
     np.testing.assert_allclose(features.features(data), alone, rtol=1e-12)
 
 

@@ -11,7 +11,8 @@ from sklearn.base import clone
 
 import pymc_kbr as pk
 from pymc_kbr.arrays.chunks import Chunks
-from pymc_kbr.arrays.neighbours import neighbours_of
+from pymc_kbr.arrays.neighbours import Merge, neighbours_of
+from pymc_kbr.estimators.estimator import scan_table
 from pymc_kbr.gram import IncompleteCholesky, Nystroem, RandomFeatures, RandomlyPivotedCholesky
 from pymc_kbr.kernels import Gaussian, Matern
 
@@ -28,9 +29,9 @@ def arrays():
 
 
 @pytest.fixture(autouse=True)
-def small_blocks(monkeypatch):
-    monkeypatch.setattr("pymc_kbr.arrays.chunks.BLOCK_ROWS", 300)
-    monkeypatch.setattr("pymc_kbr.arrays.neighbours.PAIRS", 600)
+def small_blocks(set_default):
+    set_default(Chunks.__init__, block_rows=300)
+    set_default(Merge.query, pairs=600)
 
 
 def as_zarr(array):
@@ -96,12 +97,12 @@ def compare(estimator, arrays, streamed):
         assert two.draw(50, 1).shape == (50, 2)
 
 
-def test_a_regression_on_some_rows_moves_all(arrays, monkeypatch):
+def test_a_regression_on_some_rows_moves_all(arrays, set_default):
     estimator = pk.Adjusted(pk.Rejection(200, kernel="epanechnikov"))
     x = observed(arrays)[:2]
     here = clone(estimator).fit(*arrays, random_seed=1).condition(x)
-    monkeypatch.setattr("pymc_kbr.estimators.estimator.SAMPLED_ROWS", 400)
-    monkeypatch.setattr("pymc_kbr.estimators.estimator.ROWS_FOR_CHOICES", 100)
+    set_default(scan_table, sampled=400)
+    set_default(scan_table, for_choices=100)
     streamed = clone(estimator).fit(*map(as_zarr, arrays), random_seed=1)
     there = streamed.condition(x)
     for one, two in zip(here, there, strict=True):
@@ -181,8 +182,8 @@ def test_ties_and_duplicates_do_not_lose_rows():
     np.testing.assert_array_equal(np.sort(d[0]), np.r_[np.zeros(200), np.ones(250)])
 
 
-def test_what_nadaraya_watson_leaves_out_is_counted_and_warned_about(arrays, monkeypatch):
-    monkeypatch.setattr("pymc_kbr.estimators.nadaraya_watson.MOST_ATOMS", 400)
+def test_what_nadaraya_watson_leaves_out_is_counted_and_warned_about(arrays, set_default):
+    set_default(pk.NadarayaWatson._nearest_weights, most_atoms=400)
     streamed = [as_zarr(side) for side in arrays]
     wide = pk.NadarayaWatson(50.0).fit(*streamed)
     with pytest.warns(UserWarning, match=r"the 400 nearest rows hold all but 50\.\d% of the weight"):

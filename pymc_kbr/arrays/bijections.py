@@ -15,15 +15,6 @@ from pymc_kbr.arrays.refusals import shown
 LARGEST_BOUND = 1e100
 """Of an interval's finite ends: shares of a wider one have no digit left for values of usual size."""
 
-ROWS_MISSED_BY_CHANCE = 4.0
-"""Rows below which a value that is expected in so many may be in none; that is so once in fifty tables."""
-
-MOST_LEVELS = 5
-"""Values up to which a column is one of few values, which have probabilities and no density."""
-
-HALVINGS_OF_SHARE = 20
-"""By which the share of their distance from the mean that points keep is known to a millionth."""
-
 
 class Step(Protocol):
     """One bijection of some columns; `parameters` holds every column that is already known."""
@@ -123,13 +114,19 @@ class Lattice(OneToOne):
     spacing: float
 
     @classmethod
-    def of(cls, column: np.ndarray) -> Lattice:
+    def of(
+        cls,
+        column: np.ndarray,
+        *,
+        # A value expected in so many rows is in none of them once in fifty tables: exp(-4).
+        rows_missed: float = 4.0,
+    ) -> Lattice:
         """Of simulated whole numbers (n,), of which two or more differ."""
         values, counts = np.unique(column, return_counts=True)
         gaps = np.diff(values)
         spacing = float(np.gcd.reduce(gaps.astype(np.int64)))
         # So many that not one of all values is missed by chance.
-        enough = ROWS_MISSED_BY_CHANCE + np.log(len(values))
+        enough = rows_missed + np.log(len(values))
         holes = (gaps > spacing) & (np.minimum(counts[1:], counts[:-1]) > enough)
         first, last = values[np.r_[True, holes]], values[np.r_[holes, True]]
         return cls(tuple(zip(first.tolist(), last.tolist(), strict=True)), spacing)
@@ -167,7 +164,14 @@ class Lattice(OneToOne):
         left, right = self.halves(values)
         return values + rng.uniform(-left, right)
 
-    def settled(self, points: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def settled(
+        self,
+        points: np.ndarray,
+        weights: np.ndarray,
+        *,
+        # So that the share is known to a millionth.
+        halvings: int = 20,
+    ) -> np.ndarray:
         """Points (m, 1) with weights (m,) of sum one, rounded so that their variance stays as it is."""
         mean = weights @ points
 
@@ -181,7 +185,7 @@ class Lattice(OneToOne):
         if variance(found) <= wanted:
             return found
         less, more = 0.0, 1.0
-        for _ in range(HALVINGS_OF_SHARE):
+        for _ in range(halvings):
             middle = (less + more) / 2
             less, more = (less, middle) if variance(rounded(middle)) > wanted else (middle, more)
         return min(rounded(less), rounded(more), key=lambda values: abs(variance(values) - wanted))

@@ -11,9 +11,6 @@ import numpy as np
 
 from pymc_kbr.arrays.labelled import floats, is_labelled
 
-BLOCK_ROWS = 65_536
-"""Rows that are held at once, about: chunks of the source are not cut."""
-
 
 class RowSource(Protocol):
     """Rows that are no array in memory: of a store, of Zarr, Dask or HDF5."""
@@ -44,14 +41,21 @@ class Chunks:
 
     # Shapes: source (n, d).
 
-    def __init__(self, source: Any, change: Callable[[np.ndarray], np.ndarray] | None = None) -> None:
+    def __init__(
+        self,
+        source: Any,
+        change: Callable[[np.ndarray], np.ndarray] | None = None,
+        *,
+        # Held at once, about: chunks of the source are not cut.
+        block_rows: int = 65_536,
+    ) -> None:
         self._source, self._change = source, change
         own = getattr(source, "chunks", None) or getattr(source, "chunk_rows", None)
         rows = own[0] if isinstance(own, tuple) else own
         rows = rows[0] if isinstance(rows, tuple) else rows
-        rows = int(rows or BLOCK_ROWS)
+        rows = int(rows or block_rows)
         # Whole chunks, since a part of one is read and decoded as a whole; only what is far too large is cut.
-        self._step = rows * max(1, BLOCK_ROWS // rows) if rows <= 4 * BLOCK_ROWS else BLOCK_ROWS
+        self._step = rows * max(1, block_rows // rows) if rows <= 4 * block_rows else block_rows
 
     def __len__(self) -> int:
         return int(self._source.shape[0])

@@ -7,15 +7,17 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import chi2, norm, rankdata
 
-DEGREES = 4
-"""Of the polynomials of ranks whose correlations are tested: places, spreads, skews and tails."""
-
 
 class _Functions(NamedTuple):
     """Functions of some columns: of unit mean square and mean zero (n, c * k), and how many differ (c,)."""
 
     values: np.ndarray
     counts: np.ndarray
+
+    @property
+    def degree(self) -> int:
+        """The largest number of functions of a column."""
+        return self.values.shape[1] // len(self.counts)
 
 
 def depend_on(
@@ -63,14 +65,19 @@ def independence_pvalue(
     return float(_pvalues(_functions(column), _functions(other[rows, None]))[0, 0])
 
 
-def _functions(columns: np.ndarray) -> _Functions:
+def _functions(
+    columns: np.ndarray,
+    *,
+    # Of the polynomials whose correlations are tested: places, spreads, skews and tails.
+    degree: int = 4,
+) -> _Functions:
     """Polynomials of the ranks of columns (n, c)."""
     n, c = columns.shape
-    values, counts = np.zeros((n, c, DEGREES)), np.empty(c, dtype=int)
+    values, counts = np.zeros((n, c, degree)), np.empty(c, dtype=int)
     for j, column in enumerate(columns.T):
         ranks = 2 * rankdata(column) / (n + 1) - 1
         # A column of two values has one function, and no more.
-        counts[j] = min(DEGREES, len(np.unique(column)) - 1)
+        counts[j] = min(degree, len(np.unique(column)) - 1)
         powers = np.polynomial.legendre.legvander(ranks, counts[j])
         values[:, j, : counts[j]] = np.sqrt(n) * np.linalg.qr(powers)[0][:, 1:]
     return _Functions(values.reshape(n, -1), counts)
@@ -86,11 +93,11 @@ def _with_products(
     n, q = len(of_parameters.values), len(of_parameters.counts)
     if not 1 < q <= most_paired_parameters:
         return of_parameters
-    first = of_parameters.values[:, ::DEGREES]
+    first = of_parameters.values[:, :: of_parameters.degree]
     i, k = np.triu_indices(q, 1)
     products = first[:, i] * first[:, k]
     products = products - products.mean(axis=0)
-    of_pairs = np.zeros((n, len(i), DEGREES))
+    of_pairs = np.zeros((n, len(i), of_parameters.degree))
     of_pairs[:, :, 0] = products / np.maximum(products.std(axis=0), 1e-300)
     values = np.hstack([of_parameters.values, of_pairs.reshape(n, -1)])
     return _Functions(values, np.concatenate([of_parameters.counts, np.ones(len(i), dtype=int)]))
@@ -100,7 +107,7 @@ def _pvalues(one: _Functions, other: _Functions) -> np.ndarray:
     """Of independence, of each column of one and each of the other."""
     n = len(one.values)
     squares = (one.values.T @ other.values / n) ** 2
-    sums = n * squares.reshape(len(one.counts), DEGREES, len(other.counts), DEGREES).sum(axis=(1, 3))
+    sums = n * squares.reshape(len(one.counts), one.degree, len(other.counts), other.degree).sum(axis=(1, 3))
     degrees = np.outer(one.counts, other.counts)
     # What does not vary has no function, and depends on nothing.
     return np.where(degrees > 0, chi2.sf(sums, np.maximum(degrees, 1)), 1.0)

@@ -5,14 +5,6 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import rankdata
 
-FEWEST_ALIKE = 8
-"""Statistics below which nothing is looked for: means and deviations of groups of fewer say little."""
-
-FEWEST_ROWS_ALIKE = 200
-
-MOST_EQUAL = 0.001
-"""Share of neighbours among a row's sorted values that may be equal: of continuous draws none are."""
-
 
 def seems_exchangeable(
     statistics: np.ndarray,
@@ -24,15 +16,20 @@ def seems_exchangeable(
     most_columns: int = 100,
     # Standard errors by which two statistics, or two pairs of them, differ.
     errors_between: float = 5.0,
+    # Statistics: means and deviations of fewer say little.
+    fewest: int = 8,
+    fewest_rows: int = 200,
+    # Share of equal neighbours in sorted rows: of continuous draws there are none.
+    most_equal: float = 0.001,
 ) -> bool:
     """Whether rows (n, d) may be sets of d continuous draws with one distribution given parameters (n, q)."""
     n, d = statistics.shape
-    if d < FEWEST_ALIKE or n < FEWEST_ROWS_ALIKE:
+    if d < fewest or n < fewest_rows:
         return False
     looked = np.linspace(0, n - 1, min(n, most_rows)).astype(int)
     rows = statistics[looked]
     ordered = np.sort(rows, axis=1)
-    if np.mean(np.diff(ordered, axis=1) == 0) > MOST_EQUAL:
+    if np.mean(np.diff(ordered, axis=1) == 0) > most_equal:
         return False
     if np.array_equal(ordered, rows):
         return _spaced_as_draws(ordered)

@@ -11,12 +11,6 @@ from scipy.spatial.distance import cdist
 from pymc_kbr.arrays.chunks import Chunks
 from pymc_kbr.arrays.threads import parallel_map
 
-PAIRS = 2**22
-"""Distances that are held at once."""
-
-EVERY, DEVIATIONS_TO_SPARE = 16, 5.0
-"""The edge is guessed from one number in so many, and so many of the guess's deviations are added to it."""
-
 
 class Neighbours(Protocol):
     """Finds nearest rows."""
@@ -77,12 +71,20 @@ class Tree:
         return distances, rows
 
 
-def nearest(squares: np.ndarray, count: int) -> np.ndarray:
+def nearest(
+    squares: np.ndarray,
+    count: int,
+    *,
+    # Numbers of which one is looked at to guess the edge,
+    every: int = 16,
+    # and deviations of the guess that are added to it.
+    deviations_to_spare: float = 5.0,
+) -> np.ndarray:
     """Numbers (count,) of the smallest of n numbers, in any order."""
     # The edge is guessed from some, a little too far: what lies beyond it need not be partitioned.
-    some = squares[::EVERY]
-    expected = count / EVERY
-    guess = int(expected + DEVIATIONS_TO_SPARE * np.sqrt(expected)) + 1
+    some = squares[::every]
+    expected = count / every
+    guess = int(expected + deviations_to_spare * np.sqrt(expected)) + 1
     if guess < len(some):
         inside = np.flatnonzero(squares <= np.partition(some, guess)[guess])
         if len(inside) >= count:
@@ -96,11 +98,18 @@ class Merge:
     def __init__(self, points: Chunks) -> None:
         self._points = points
 
-    def query(self, x: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    def query(
+        self,
+        x: np.ndarray,
+        count: int,
+        *,
+        # Distances that are held at once.
+        pairs: int = 2**22,
+    ) -> tuple[np.ndarray, np.ndarray]:
         """See `Neighbours`."""
         best = [Best(count) for _ in x]
         norms = np.einsum("ij,ij->i", x, x)
-        step = max(1, PAIRS // max(1, len(x)))
+        step = max(1, pairs // max(1, len(x)))
         for part, block in self._points.blocks():
             for first in range(0, len(block), step):
                 rows = block[first : first + step]

@@ -8,11 +8,6 @@ import numpy as np
 
 from pymc_kbr.arrays.scaling import deviations
 
-FEW_ROWS, TIMES_WIDER = 0.001, 10.0
-"""Share of the rows, those farthest from a column's median, without which its deviation must not be so many
-times smaller. That of a log-normal whose logarithm has the deviation 2 is less than three times smaller.
-"""
-
 
 @dataclass(frozen=True, eq=False)
 class Outliers:
@@ -36,10 +31,14 @@ def outliers(
     least_rows: int = 20,
     # Deviations from the mean up to which no row of a long column can make up its deviation.
     near_deviations: float = 15.0,
+    # Rows farthest from the median, without which a column's deviation
+    few_share: float = 0.001,
+    # is so many times smaller; that of a log-normal of deviation 2 is less than three times.
+    times_wider: float = 10.0,
 ) -> list[Outliers]:
     """The columns of rows (n, d), finite, whose deviation is that of a few rows."""
     # Shapes: table (n, d); known (d,).
-    few = max(1, int(FEW_ROWS * len(table)))
+    few = max(1, int(few_share * len(table)))
     if len(table) < least_rows:
         return []
     wide = deviations(table) if known is None else known
@@ -55,9 +54,9 @@ def outliers(
         order = np.argpartition(away, len(away) - few)
         (narrow,) = deviations(column[order[:-few], None])
         # A column that is the same in all other rows tells of these few alone: it may be measured by them.
-        if 0 < TIMES_WIDER * narrow < wide[number]:
+        if 0 < times_wider * narrow < wide[number]:
             last = order[-few:]
-            rows = np.sort(last[away[last] > TIMES_WIDER * narrow])
+            rows = np.sort(last[away[last] > times_wider * narrow])
             found.append(Outliers(number, float(wide[number]), float(narrow), rows))
     return found
 
@@ -89,10 +88,12 @@ def _beyond_gap(
     least_tail: int = 10,
     # Probability that the farthest rows of a power law count as outliers.
     false_alarm: float = 0.001,
+    # Rows that may be outliers: see `outliers`.
+    few_share: float = 0.001,
 ) -> np.ndarray:
     """Numbers, ascending, of the few rows that are farther from the median than a power law would be."""
     n = len(column)
-    few, tail = max(1, int(FEW_ROWS * n)), max(least_tail, int(tail_share * n))
+    few, tail = max(1, int(few_share * n)), max(least_tail, int(tail_share * n))
     away = np.abs(column - np.median(column))
     order = np.argsort(-away, kind="stable")[: few + tail + 1]
     order = order[away[order] > 0]

@@ -33,7 +33,7 @@ COLOURS = (BLACK, BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY)
 """Of lines, in their order."""
 
 DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (8, 2, 2, 2)))
-"""Of lines, in their order: told apart where colours are not."""
+"""Of lines, in their order: they differ where colours do not."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
 """Of lines, in their order."""

@@ -15,8 +15,6 @@ import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.bijections import (
-    HALVINGS_OF_SHARE,
-    MOST_LEVELS,
     Interval,
     Lattice,
     Step,
@@ -449,7 +447,7 @@ class Support:
             return np.where(share[:, None] == 0, origin, made)
 
         last, beyond = np.zeros(len(start)), np.ones(len(start))
-        for _ in range(HALVINGS_OF_SHARE):
+        for _ in range(20):  # then the share is known to a millionth
             middle = (last + beyond) / 2
             fine = self.allows(at(middle))
             last, beyond = np.where(fine, middle, last), np.where(fine, beyond, middle)
@@ -603,11 +601,11 @@ def repeats(column: np.ndarray) -> bool:
     return bool(np.median(counts) > 1) and not _atoms_of(column)
 
 
-def _is_lattice(column: np.ndarray) -> bool:
+def _is_lattice(column: np.ndarray, *, most_levels: int = 5) -> bool:
     """Whether a column (n,) has whole numbers alone, and more than a few of them."""
     if not np.all(column == np.rint(column)) or np.abs(column).max() >= 2**53:
         return False
-    return len(np.unique(column)) > MOST_LEVELS
+    return len(np.unique(column)) > most_levels
 
 
 def support_of(support: Support | None, size: int) -> Support:
@@ -620,10 +618,6 @@ def support_of(support: Support | None, size: int) -> Support:
 
 
 # --- the region of draws, and the rows near it ---
-
-
-ROWS_INSIDE, FEWEST_INSIDE = 300, 200
-"""Rows that the likelihood is learnt from: within reach, at most; and where fewer are, the nearest ones."""
 
 
 class Region(NamedTuple):
@@ -653,10 +647,11 @@ class Region(NamedTuple):
         parameters: np.ndarray,
         ratio: np.ndarray | None,
         rng: np.random.Generator,
-        fewest: int = FEWEST_INSIDE,
+        fewest: int = 200,
         *,
         # Deviations, a root of a parameter, within which rows are near a posterior.
         reach: float = 3.0,
+        most: int = 300,
     ) -> NearRows:
         """Rows within reach, some of them at random where they are many, the nearest where they are few."""
         away = self.distances(parameters)
@@ -668,7 +663,7 @@ class Region(NamedTuple):
         inside = order[away[order] < reach * np.sqrt(len(self.centre))]
         if len(inside) < fewest:
             inside = order[:fewest]
-        return NearRows(rng.permutation(inside)[:ROWS_INSIDE], order[: max(len(inside), fewest)])
+        return NearRows(rng.permutation(inside)[:most], order[: max(len(inside), fewest)])
 
     def simulations(
         self,
@@ -679,8 +674,8 @@ class Region(NamedTuple):
     ) -> float:
         """How many simulations, drawn as these rows were, put `rows_wanted` into the posterior's mass."""
         p = len(self.centre)
-        # A normal law has 93 to 95% of its mass within 1 + sqrt(p) deviations, and volumes go with the p-th
-        # power: so many times as many rows have the hundredth nearest there.
+        # A normal distribution has 93 to 95% of its mass within 1 + sqrt(p) deviations, and volumes go with
+        # the p-th power: so many times as many rows have the hundredth nearest there.
         farthest = np.sort(self.distances(parameters))[min(rows_wanted, len(parameters)) - 1]
         times = (farthest / (1 + np.sqrt(p))) ** p if np.isfinite(farthest) else np.inf
         return float(len(parameters) * max(times, 2.0))

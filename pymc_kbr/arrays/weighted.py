@@ -18,7 +18,7 @@ def weighted_quantile(values: np.ndarray, weights: np.ndarray, levels: np.ndarra
     ordered = weights[order]
     # A row without weight would still be one of the points that are interpolated between.
     carried = ordered > 0
-    # Each value stands in the middle of its weight: quantiles are the same counted from either end.
+    # Each value is in the middle of its weight: quantiles are the same counted from either end.
     middle = (np.cumsum(ordered) - 0.5 * ordered)[carried] / ordered.sum()
     unit = units_of(values[:, None])[0]  # differences of values of 1e308 are beyond the largest number
     return np.interp(levels, middle, values[order][carried] / unit) * unit
@@ -53,10 +53,6 @@ def covariance(points: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 # --- subsamples of rows ---
-
-
-ROWS_FOR_CHOICES = 1000
-"""Rows of a table, spread evenly over it, on which bandwidths and ridges are chosen."""
 
 
 def spread_out(n: int, most: int) -> np.ndarray:

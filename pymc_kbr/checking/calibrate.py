@@ -24,9 +24,6 @@ from pymc_kbr.posterior.scores import energy_score
 from pymc_kbr.simulation.progress import tracked
 from pymc_kbr.tables.reference_table import ReferenceTable, check_table
 
-OBSERVATIONS_AT_ONCE = 50
-"""Observations that are conditioned on together."""
-
 
 @default_arithmetic
 def calibrate(
@@ -126,7 +123,8 @@ def calibrate(
     k, p = len(held.rows), len(unit)
     pit, contraction, scores = np.empty((k, p)), np.empty((k, p)), np.empty(k)
     joint, quantiles = np.empty((k, 2)), np.empty((k, len(Recovery.LEVELS), p))
-    parts = np.array_split(np.arange(k), -(-k // OBSERVATIONS_AT_ONCE))
+    # Fifty observations at once: their posteriors are in memory together.
+    parts = np.array_split(np.arange(k), -(-k // 50))
     # Of posteriors that are made of draws, as many as are looked at.
     compared = held.estimator.for_scores().for_draws(draws)
     for part in tracked(parts, "calibrating", progressbar):

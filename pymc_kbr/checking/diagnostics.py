@@ -12,7 +12,7 @@ from pymc_kbr.arrays.refusals import times
 from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.checking.coarseness import Coarseness
 from pymc_kbr.checking.signs import Signs
-from pymc_kbr.estimators.likelihood.choice import refuted
+from pymc_kbr.estimators.likelihood.choice import misfit_message
 from pymc_kbr.posterior.posterior import Posterior, PosteriorWarning
 
 
@@ -22,10 +22,6 @@ class Concern:
 
     name: str
     message: str
-
-
-LARGE_SHARE_BEYOND = 0.05
-"""Of a posterior beyond the rows of the table, or of the prior's mass, above which there is a warning."""
 
 
 def diagnose(
@@ -156,14 +152,14 @@ def _transforms(posterior: Posterior, seen: Signs) -> Concern | None:
     """Held-out rows that are not distributed as a learned likelihood says."""
     pvalue = posterior.settings.get("transforms_pvalue", 1.0)
     worst = posterior.settings.get("transforms_worst")
-    message = refuted(pvalue, None if worst is None else repr(seen.statistic_names[int(worst)]))
+    message = misfit_message(pvalue, None if worst is None else repr(seen.statistic_names[int(worst)]))
     return None if message is None else Concern("transforms", message)
 
 
-def _extrapolated(posterior: Posterior) -> Concern | None:
+def _extrapolated(posterior: Posterior, *, largest_share: float = 0.05) -> Concern | None:
     """A learned likelihood where nothing was simulated."""
     share = posterior.settings.get("share_beyond_rows", 0.0)
-    if share <= LARGE_SHARE_BEYOND:
+    if share <= largest_share:
         return None
     return Concern(
         "extrapolated",
@@ -172,10 +168,10 @@ def _extrapolated(posterior: Posterior) -> Concern | None:
     )
 
 
-def _without_mass(posterior: Posterior) -> Concern | None:
+def _without_mass(posterior: Posterior, *, largest_share: float = 0.05) -> Concern | None:
     """Atoms that an adjustment moved to where the prior has no mass."""
     share = posterior.settings.get("share_outside_support", 0.0)
-    if share <= LARGE_SHARE_BEYOND:
+    if share <= largest_share:
         return None
     return Concern(
         "support",

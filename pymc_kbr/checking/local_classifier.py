@@ -19,20 +19,6 @@ from pymc_kbr.kernels.kernel import frequencies
 from pymc_kbr.posterior.posterior import Shown
 from pymc_kbr.tables.reference_table import ReferenceTable, check_table
 
-WAVES = 50
-"""Random frequencies, in units of the posterior's deviations, with a cosine and a sine each."""
-
-WIDTH_DRAWS, BESIDE_EACH = 200, 4
-"""Draws of each posterior that say how wide it is, and further ones that stand beside each truth."""
-
-FEWEST_DIRECTIONS = 10
-"""Degrees of freedom of the classifier, or twice as many as there are means, variances and correlations: with
-fewer of many parameters nothing is left for shapes.
-"""
-
-OWN_FREQUENCY = 1.5
-"""Of a wave of each parameter by itself, in its deviations: waves of many hide the shape of one."""
-
 
 @default_arithmetic
 @dataclass(frozen=True, eq=False)
@@ -75,6 +61,8 @@ def local_classifier_test(
     *,
     rows: int = 1000,
     permutations: int = 500,
+    width_draws: int = 200,
+    compared_draws: int = 4,
     random_seed: int | np.random.Generator | None = None,
 ) -> LocalClassifierTest:
     """Test whether an estimator's joint posterior is right near one observation.
@@ -90,6 +78,10 @@ def local_classifier_test(
     rows : int
         Rows to hold out; at most half of the table.
     permutations : int
+    width_draws : int
+        Draws of each posterior that measure its width.
+    compared_draws : int
+        Further draws of each posterior that are compared with its truth.
     random_seed : int or numpy.random.Generator, optional
 
     Returns
@@ -121,6 +113,8 @@ def local_classifier_test(
     check_table("table", table)
     whole("rows", rows)
     whole("permutations", permutations)
+    whole("width_draws", width_draws)
+    whole("compared_draws", compared_draws)
     table = table.without_missing() if observed is None else table
     observation = one_observation(table, observed)
     rng = generator_of(random_seed)
@@ -129,12 +123,12 @@ def local_classifier_test(
     p = table.parameters.shape[1]
     features = _ClassifierFeatures.drawn(p, rng)
     # Those of the observation first: draws alone, in units of their own posterior.
-    width, further = _two_parts(posteriors[0].draw(2 * WIDTH_DRAWS, rng), WIDTH_DRAWS)
+    width, further = _two_parts(posteriors[0].draw(2 * width_draws, rng), width_draws)
     at_observation = features(_in_deviations(further, width))
-    learnt = np.empty((len(held.rows), 1 + BESIDE_EACH, at_observation.shape[1]))
+    learnt = np.empty((len(held.rows), 1 + compared_draws, at_observation.shape[1]))
     for i, posterior in enumerate(posteriors[1:]):
         # Deviations from further draws: neither a truth nor a draw beside it is among those that measure it.
-        width, beside = _two_parts(posterior.draw(WIDTH_DRAWS + BESIDE_EACH, rng), WIDTH_DRAWS)
+        width, beside = _two_parts(posterior.draw(width_draws + compared_draws, rng), width_draws)
         points = np.vstack([table.parameters[held.rows[i]][None], beside])
         learnt[i] = features(_in_deviations(points, width))
     weights = _nearness(table.statistics[held.rows], observation, unit_deviations(table.statistics))
@@ -148,25 +142,39 @@ class _ClassifierFeatures:
     waves: np.ndarray
 
     @classmethod
-    def drawn(cls, p: int, rng: np.random.Generator) -> _ClassifierFeatures:
+    def drawn(
+        cls,
+        p: int,
+        rng: np.random.Generator,
+        *,
+        # Random frequencies, in units of the posterior's deviations, with a cosine and a sine each.
+        waves: int = 50,
+    ) -> _ClassifierFeatures:
         # Distances grow with the root of p: narrower kernels would see no two points of many parameters as
         # near.
-        return cls(frequencies(Gaussian(float(np.sqrt(p))), WAVES, p, rng))
+        return cls(frequencies(Gaussian(float(np.sqrt(p))), waves, p, rng))
 
-    def __call__(self, deviations: np.ndarray) -> np.ndarray:
+    def __call__(
+        self,
+        deviations: np.ndarray,
+        *,
+        # Of a wave of each parameter by itself: waves of many hide the shape of one.
+        own_frequency: float = 1.5,
+    ) -> np.ndarray:
         first, second = np.triu_indices(deviations.shape[1])
         phases = deviations @ self.waves.T
         products = deviations[:, first] * deviations[:, second]
-        scale = 1 / np.sqrt(WAVES)
+        scale = 1 / np.sqrt(len(self.waves))
         together = [scale * np.cos(phases), scale * np.sin(phases)]
-        own = OWN_FREQUENCY * deviations
+        own = own_frequency * deviations
         return np.hstack([deviations, products, *together, np.cos(own), np.sin(own)])
 
     @property
     def directions(self) -> float:
         """Degrees of freedom of the classifier."""
         p = self.waves.shape[1]
-        return float(max(FEWEST_DIRECTIONS, p * (p + 3)))
+        # Twice as many as means, variances and correlations: with fewer nothing is left for shapes.
+        return float(max(10, p * (p + 3)))
 
 
 def _two_parts(draws: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -211,7 +219,7 @@ def _tested(
     values, axes = np.linalg.eigh(spread)
     values = np.maximum(values, 0.0)
     chosen = rng.integers(members, size=(permutations + 1, k))
-    # The first is the test itself: a truth stands before the draws beside it.
+    # The first is the test itself: a truth comes before the draws beside it.
     chosen[0] = 0
     means = np.stack([weights @ centred[np.arange(k), of] for of in chosen])
     discriminants = (means @ axes) / (values + _ridge(values, directions))

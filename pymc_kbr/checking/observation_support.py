@@ -14,9 +14,6 @@ from pymc_kbr.estimators.checks import check_scaled
 from pymc_kbr.estimators.fitted_table import FittedTable, build_table
 from pymc_kbr.tables.reference_table import ReferenceTable, check_table
 
-FAR_PERCENTILE = 0.995
-"""Share of these rows that are nearer to their neighbours than an observation that is called far."""
-
 
 @dataclass(frozen=True, eq=False)
 class ObservationSupport:
@@ -29,6 +26,8 @@ class ObservationSupport:
     contributions: np.ndarray
     position: np.ndarray
     names: list[str]
+    # Share of the rows that are nearer to their neighbours than an observation that is called far.
+    far_percentile: float = 0.995
 
     @property
     def percentile(self) -> float:
@@ -38,7 +37,7 @@ class ObservationSupport:
     @property
     def far(self) -> bool:
         """Whether the observation is unlike what was simulated."""
-        return self.percentile > FAR_PERCENTILE
+        return self.percentile > self.far_percentile
 
     def worst(self, most: int = 3) -> list[str]:
         """The statistics that make up most of the distance."""

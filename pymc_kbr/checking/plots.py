@@ -29,16 +29,12 @@ from pymc_kbr.arrays.refusals import probability as refuse_probability
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.checking.calibration import Calibration
 from pymc_kbr.checking.observation_support import (
-    FAR_PERCENTILE,
     ObservationSupport,
     observation_support,
 )
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.tables.file import check_result
 from pymc_kbr.tables.reference_table import ReferenceTable, check_table
-
-LEVELS = np.linspace(0.0, 1.0, 51)
-"""Probabilities of the regions whose coverage is drawn."""
 
 
 @default_arithmetic
@@ -101,22 +97,23 @@ def plot_calibration(calibration: Calibration, *, probability: float = 0.95, ax:
     """
     instance("calibration", calibration, Calibration, "a Calibration, as `calibrate` makes one")
     axes = drawn_on(ax, 2, (7.2, 3.0))
-    band = calibration.band(LEVELS, probability, together=True)
-    axes[0].fill_between(LEVELS, band[:, 0] - LEVELS, band[:, 1] - LEVELS, color=BAND, label="calibrated")
-    covered = calibration.coverage(LEVELS)
+    levels = np.linspace(0, 1, 51)
+    band = calibration.band(levels, probability, together=True)
+    axes[0].fill_between(levels, band[:, 0] - levels, band[:, 1] - levels, color=BAND, label="calibrated")
+    covered = calibration.coverage(levels)
     for i, name in enumerate(calibration.names):
         style = line_style(i + 1)
-        axes[0].plot(LEVELS, covered[:, i] - LEVELS, label=name, **style)
+        axes[0].plot(levels, covered[:, i] - levels, label=name, **style)
         ordered = np.sort(calibration.pit[:, i])
         empirical = (np.arange(len(ordered)) + 0.5) / len(ordered)
         axes[1].plot(ordered, empirical - ordered, label=name, **style)
     # The same band, as the number of uniform transforms below a level is binomial, too.
-    axes[1].fill_between(LEVELS, band[:, 0] - LEVELS, band[:, 1] - LEVELS, color=BAND)
+    axes[1].fill_between(levels, band[:, 0] - levels, band[:, 1] - levels, color=BAND)
     for axis in axes:
         axis.axhline(0, color=RULE, linewidth=0.8)
     axes[0].set(xlabel="probability of the central interval", ylabel="coverage less probability")
     axes[1].set(xlabel="probability integral transform", ylabel="share below less transform")
-    extent = max(np.abs(band - LEVELS[:, None]).max(), np.abs(covered - LEVELS[:, None]).max())
+    extent = max(np.abs(band - levels[:, None]).max(), np.abs(covered - levels[:, None]).max())
     axes[0].set_ylim(-2.0 * extent, 1.2 * extent)  # room for the legend below the curves
     axes[0].legend(frameon=False, fontsize=8, loc="lower center", ncols=min(4, 1 + len(calibration.names)))
     return axes
@@ -143,15 +140,16 @@ def plot_joint_calibration(calibration: Calibration, *, probability: float = 0.9
         If the calibration has transforms of single parameters only.
     """
     instance("calibration", calibration, Calibration, "a Calibration, as `calibrate` makes one")
-    covered = calibration.joint_coverage(LEVELS)
+    levels = np.linspace(0, 1, 51)
+    covered = calibration.joint_coverage(levels)
     (axis,) = drawn_on(ax, 1, (4.0, 3.0))
-    band = calibration.band(LEVELS, probability, together=True) - LEVELS[:, None]
-    axis.fill_between(LEVELS, band[:, 0], band[:, 1], color=BAND, label="calibrated")
+    band = calibration.band(levels, probability, together=True) - levels[:, None]
+    axis.fill_between(levels, band[:, 0], band[:, 1], color=BAND, label="calibrated")
     for i, words in enumerate(("highest-density regions", "balls (TARP)")):
-        axis.plot(LEVELS, covered[:, i] - LEVELS, label=words, **line_style(i + 1))
+        axis.plot(levels, covered[:, i] - levels, label=words, **line_style(i + 1))
     axis.axhline(0, color=RULE, linewidth=0.8)
     axis.set(xlabel="probability of the joint region", ylabel="coverage less probability")
-    extent = max(np.abs(band).max(), np.abs(covered - LEVELS[:, None]).max())
+    extent = max(np.abs(band).max(), np.abs(covered - levels[:, None]).max())
     axis.set_ylim(-2.0 * extent, 1.2 * extent)  # room for the legend below the curves
     axis.legend(frameon=False, fontsize=8, loc="lower center")
     return axis
@@ -231,10 +229,10 @@ def plot_observation_support(table: ReferenceTable, *, ax: Any = None) -> np.nda
     axes = drawn_on(ax, 2, (8.0, 0.6 + max(2.4, 0.28 * min(len(support.names), 15))))
     axes[0].hist(support.references, bins=40, color=BARS, label="simulations")
     axes[0].axvline(
-        np.quantile(support.references, FAR_PERCENTILE),
+        np.quantile(support.references, support.far_percentile),
         color=RULE,
         linestyle=":",
-        label=f"{FAR_PERCENTILE:.1%} of them",
+        label=f"{support.far_percentile:.1%} of them",
     )
     _mark_observation(axes[0], support)
     axes[0].set(xlabel="mean distance to the 10 nearest simulations", ylabel="simulations")

@@ -13,18 +13,15 @@ from pymc_kbr.arrays.plotting import BARS, OBSERVED, drawn_on
 from pymc_kbr.arrays.refusals import generator_of, one_of, whole
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.weighted import spread_out
-from pymc_kbr.embedding.discrepancy import squared_discrepancies
+from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
 from pymc_kbr.hypothesis_tests import TestResult, mmd_test
+from pymc_kbr.kernels import Gaussian, median_heuristic
 from pymc_kbr.posterior.posterior import Shown
 from pymc_kbr.simulation import simulate_data
 from pymc_kbr.tables.file import check_result
 
 if TYPE_CHECKING:
     import pymc as pm
-
-
-ENTRIES = 2000
-"""Simulated entries, evenly spread, that the data's are tested against."""
 
 
 @default_arithmetic
@@ -192,10 +189,39 @@ def _sets(data: Any, simulated: Any, exchangeable: bool) -> list[np.ndarray]:
     return [one[~gaps][None] for one in sets]
 
 
-def _tested(sets: list[np.ndarray], bandwidth: str, rng: np.random.Generator) -> TestResult:
+def _tested(
+    sets: list[np.ndarray],
+    bandwidth: str,
+    rng: np.random.Generator,
+    *,
+    # Simulated entries, evenly spread, that the data's are tested against.
+    entries: int = 2000,
+) -> TestResult:
     """The entries of the first set against those of the others together."""
     others = np.vstack(sets[1:])
-    others = others[spread_out(len(others), ENTRIES)]
+    others = others[spread_out(len(others), entries)]
     # Of both together: under the null hypothesis their entries can be exchanged.
     unit = unit_deviations(np.vstack([sets[0], others]))
     return mmd_test(sets[0] / unit, others / unit, bandwidth=bandwidth, random_seed=rng)
+
+
+# --- the maximum mean discrepancy between samples ---
+
+
+def squared_discrepancies(sets: list[np.ndarray], bandwidth: str = "median") -> np.ndarray:
+    """Squared maximum mean discrepancies (s, s) between sets of points, each of shape (m, q).
+
+    Under a Gaussian kernel on standardised points, its bandwidth by the median heuristic or "bayesian".
+    """
+    deviation = unit_deviations(np.vstack(sets))
+    scaled = [points / deviation for points in sets]
+    pooled = np.vstack(scaled)
+    kernel = (
+        learn_lengthscale(pooled).kernel if bandwidth == "bayesian" else Gaussian(median_heuristic(pooled))
+    )
+    inner = np.empty((len(sets), len(sets)))
+    for i, one in enumerate(scaled):
+        for j, other in enumerate(scaled[: i + 1]):
+            inner[i, j] = inner[j, i] = kernel(one, other).mean()
+    norms = np.diag(inner)  # pairs of a point with itself are kept: a squared distance, never negative
+    return norms[:, None] + norms[None, :] - 2 * inner

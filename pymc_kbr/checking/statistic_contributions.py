@@ -339,10 +339,8 @@ def statistic_relevance(
     check_table("table", table)
     refuse_sets(table)
     whole("rows", rows)
-    if min(rows, len(table)) < LEAST_FOR_HSIC:
-        raise ValueError(
-            f"rows is {rows} and the table has {len(table)}; the tests need at least {LEAST_FOR_HSIC} of them"
-        )
+    if min(rows, len(table)) < 5:  # of which `hsic_test` knows no null distribution
+        raise ValueError(f"rows is {rows} and the table has {len(table)}; the tests need at least 5 of them")
     one_of("bandwidth", bandwidth, ("median", "bayesian"))
     chosen = spread_out(len(table), rows)
     sides = table.statistics[chosen], table.parameters[chosen]
@@ -360,9 +358,6 @@ def statistic_relevance(
         pvalue[i, j] = found.pvalue
     return StatisticRelevance(dependence, pvalue, table.statistic_names, table.parameter_names)
 
-
-LEAST_FOR_HSIC = 5
-"""Rows of which `hsic_test` knows its null distribution."""
 
 GAMMA: dict[str, Any] = {"null": "gamma", "statistic": "biased"}
 

@@ -26,7 +26,6 @@ from pymc_kbr.arrays.scaling import nonzero
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.arrays.weighted import spread_out
-from pymc_kbr.checking.calibrate import OBSERVATIONS_AT_ONCE
 from pymc_kbr.embedding.embedding import Atoms, Embedding
 from pymc_kbr.estimators import Estimator, make_estimator
 from pymc_kbr.estimators.likelihood.success import refuse_weighted_for_success, weighting_of
@@ -405,13 +404,6 @@ def fingerprint(estimator: Any, truth: np.ndarray, observed: np.ndarray, setting
 # --- one estimator on one table ---
 
 
-MOST_ATOMS_OF_A_MODE = 1000
-"""Weighted atoms up to which a mode is found from the weights: each step of the search visits all."""
-
-SIMULATIONS_A_DRAW = 30
-"""Simulations that `sample_smc` makes for each of its draws, about: it does not take a budget."""
-
-
 @dataclass(frozen=True)
 class SampleSMC:
     """PyMC's own `pm.sample_smc`, on the same model, as one of the estimators that `compare` compares.
@@ -520,7 +512,8 @@ def _amortised(
         fitted.fit(table.parameters, table.statistics, table.support, success=success, random_seed=seed)
     costs.fit = time.perf_counter() - started
     rng = np.random.default_rng(seed)
-    for part in np.array_split(np.arange(len(rows.truth)), -(-len(rows.truth) // OBSERVATIONS_AT_ONCE)):
+    # As many at once as `calibrate` takes.
+    for part in np.array_split(np.arange(len(rows.truth)), -(-len(rows.truth) // 50)):
         started = time.perf_counter()
         posteriors = fitted.condition(rows.observed[part])
         drawn = [posterior.draw(scoring.draws, rng) for posterior in posteriors]
@@ -532,11 +525,19 @@ def _amortised(
 
 
 def _smc(
-    smc: SampleSMC, rows: ScoredRows, model: Any, modes: bool, seed: int, costs: Costs
+    smc: SampleSMC,
+    rows: ScoredRows,
+    model: Any,
+    modes: bool,
+    seed: int,
+    costs: Costs,
+    *,
+    # About as many as `sample_smc` makes, which takes no budget.
+    simulations_a_draw: int = 30,
 ) -> Iterator[ScoredPosterior]:
     """`sample_smc` once for each observation."""
     assert rows.data is not None
-    draws = smc.draws or max(20, len(rows.table) // (SIMULATIONS_A_DRAW * smc.chains))
+    draws = smc.draws or max(20, len(rows.table) // (simulations_a_draw * smc.chains))
     for i in range(min(smc.observations, len(rows.truth))):
         data = {name: values[i] for name, values in rows.data.items()}
         run = run_smc(
@@ -549,9 +550,15 @@ def _smc(
         yield ScoredPosterior(drawn.mean(axis=0), drawn, drawn, None, mode)
 
 
-def _mode(posterior: Posterior, draws: np.ndarray) -> np.ndarray:
+def _mode(
+    posterior: Posterior,
+    draws: np.ndarray,
+    *,
+    # Each step of the search visits all atoms; of more, draws are used.
+    most_atoms: int = 1000,
+) -> np.ndarray:
     """The posterior's mode, from its weights or, where these are many, from its draws."""
-    if np.count_nonzero(posterior.weights) > MOST_ATOMS_OF_A_MODE:
+    if np.count_nonzero(posterior.weights) > most_atoms:
         return _mode_of_draws(draws, posterior.support)
     return posterior.mode(starts=2)
 
@@ -631,9 +638,6 @@ COSTS = (
 OVERALL = ("rmse", "rmse_of_mode", "bias", "crps", "energy_score", "coverage_90", "rkhs_error")
 BY_PARAMETER = ("rmse", "rmse_of_mode", "bias", "crps", "coverage_90")
 
-KERNEL_SHARE = 0.5
-"""Bandwidth of the kernel in which RKHS errors are measured, as a share of the prior's deviations."""
-
 
 @dataclass(frozen=True)
 class ScoredPosterior:
@@ -668,11 +672,14 @@ def score_posteriors(
     observed: np.ndarray,
     deviation: np.ndarray,
     exact: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None,
+    *,
+    # Of the prior's deviations: bandwidth of the kernel in which RKHS errors are measured.
+    kernel_share: float = 0.5,
 ) -> tuple[int, Scores]:
     """The number of posteriors, and their scores."""
     # Shapes: truth, observed (k, p), (k, d); deviation (p,).
     unit = nonzero(deviation)
-    kernel = Gaussian(tuple((KERNEL_SHARE * unit).tolist()))
+    kernel = Gaussian(tuple((kernel_share * unit).tolist()))
     means, modes, single, energy, covers, errors = [], [], [], [], [], []
     for posterior, true, x in zip(posteriors, truth, observed, strict=False):
         means.append(posterior.mean)

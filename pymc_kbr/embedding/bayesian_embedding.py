@@ -15,8 +15,8 @@ from pymc_kbr.arrays.refusals import flag, positive, whole
 from pymc_kbr.arrays.refusals import probability as refuse_probability
 from pymc_kbr.arrays.rows import as_points, column_names, in_order, refuse_constant
 from pymc_kbr.arrays.weighted import spread_out
-from pymc_kbr.embedding.learnt_lengthscale import WHOLE_PRIOR_ROWS, choose_lengthscale, gaussian
-from pymc_kbr.embedding.marginal_likelihood import LANDMARK_JITTER, LebesgueMeasure, Measure, check_measure
+from pymc_kbr.embedding.learnt_lengthscale import choose_lengthscale, gaussian
+from pymc_kbr.embedding.marginal_likelihood import LebesgueMeasure, Measure, check_measure
 
 
 @default_arithmetic
@@ -131,7 +131,8 @@ class BayesianKernelEmbedding:
             If nothing was fitted, or the points have other columns.
         """
         at = self._at(at)
-        parts = np.array_split(at, -(-len(at) * len(self.points_) // MATRIX_ENTRIES_AT_ONCE))
+        # So that four million entries of a matrix are formed at once.
+        parts = np.array_split(at, -(-len(at) * len(self.points_) // 4_000_000))
         return np.concatenate([self.kernel_(part, self.points_).mean(axis=1) for part in parts])
 
     def mean(self, at: Any) -> np.ndarray:
@@ -260,11 +261,18 @@ class BayesianKernelEmbedding:
         at = self._at(at)
         return _drawn(self.measure_.covariance(at, at, self.lengthscale_), draws, random_seed)
 
-    def _conditioned(self, points: np.ndarray, values: np.ndarray) -> Conditioned | ThroughLandmarks:
+    def _conditioned(
+        self,
+        points: np.ndarray,
+        values: np.ndarray,
+        *,
+        # Rows up to which the prior's covariance is formed whole.
+        most_whole: int = 3000,
+    ) -> Conditioned | ThroughLandmarks:
         """The prior's process given the empirical embedding (n,) at points (n, D)."""
         given = self.measure_, self.lengthscale_, self.noise
         try:
-            if len(points) <= WHOLE_PRIOR_ROWS and self.landmarks is None:
+            if len(points) <= most_whole and self.landmarks is None:
                 return Conditioned.on(points, values, *given)
             # Landmarks that coincide would make their covariance singular.
             landmarks = np.unique(points[spread_out(len(points), self.landmarks or 500)], axis=0)
@@ -306,10 +314,6 @@ def _drawn(
 
 
 # --- Gaussian process regression, exact or by landmarks ---
-
-
-MATRIX_ENTRIES_AT_ONCE = 4_000_000
-"""Entries of matrices of many rows that are formed at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -358,15 +362,18 @@ class ThroughLandmarks:
         measure: Measure,
         lengthscale: np.ndarray,
         noise: float,
+        *,
+        # Of the mean variance, added to the covariance of the landmarks.
+        jitter: float = 1e-7,
+        # Of matrices of many rows.
+        entries_at_once: int = 4_000_000,
     ) -> Self:
         """Given values (n,) at points (n, D), through landmarks (m, D) of which no two coincide."""
         own = measure.covariance(landmarks, landmarks, lengthscale)
-        own.flat[:: len(own) + 1] += LANDMARK_JITTER * np.mean(np.diag(own))
+        own.flat[:: len(own) + 1] += jitter * np.mean(np.diag(own))
         triangle = cholesky(own, lower=True)
         inner, projected = noise * np.eye(len(own)), np.zeros(len(own))
-        for rows in np.array_split(
-            np.arange(len(points)), -(-len(points) * len(own) // MATRIX_ENTRIES_AT_ONCE)
-        ):
+        for rows in np.array_split(np.arange(len(points)), -(-len(points) * len(own) // entries_at_once)):
             cross = measure.covariance(points[rows], landmarks, lengthscale)
             v = solve_triangular(triangle, cross.T, lower=True)
             inner += v @ v.T

@@ -8,10 +8,8 @@ import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.labelled import chains_first
+from pymc_kbr.arrays.refusals import positive
 from pymc_kbr.arrays.rows import as_rows, check_finite
-
-APART = 4.0
-"""Of chains' own deviations: means farther apart than that, with none between, are at different modes."""
 
 
 class ChainModes(NamedTuple):
@@ -30,13 +28,15 @@ class ChainModes(NamedTuple):
 
 
 @default_arithmetic
-def chain_modes(draws: Any) -> ChainModes:
+def chain_modes(draws: Any, *, deviations: float = 4.0) -> ChainModes:
     """Sort chains by their means, and part them where these are far from each other.
 
     Parameters
     ----------
     draws : array_like of shape (chains, draws)
         Of one variable, as ``idata.posterior["lengthscale"]``.
+    deviations : float
+        Between the means of chains at different modes.
 
     Returns
     -------
@@ -45,13 +45,13 @@ def chain_modes(draws: Any) -> ChainModes:
     Raises
     ------
     ValueError
-        If there is no second chain, they have fewer than two draws, or not all are finite.
+        If there is no second chain, they have fewer than two draws, or not all are finite, or `deviations`
+        is not positive.
 
     Notes
     -----
-    Two chains next to each other in the order of their means are at different modes where these are more than
-    4 times the larger of both chains' own deviations apart. A chain that has moved between modes has a large
-    deviation, and joins them.
+    Two chains next to each other in the order of their means are at different modes where their means differ
+    by more than `deviations` of the wider chain. A chain that moved between modes is wide, and joins them.
 
     Examples
     --------
@@ -60,13 +60,14 @@ def chain_modes(draws: Any) -> ChainModes:
     >>> found.mode.tolist(), found.means.round(1).tolist()
     ([0, 1, 1], [0.5, 3.0])
     """
+    positive("deviations", deviations)
     array = as_rows("the draws", chains_first(draws))
     if array.ndim != 2 or min(array.shape) < 2:
         raise ValueError(f"the draws have shape {array.shape}; give two chains or more, of two draws or more")
     check_finite("the draws", array)
     order = np.argsort(array.mean(axis=1))
     means, own = array.mean(axis=1)[order], array.std(axis=1)[order]
-    parted = np.diff(means) > APART * np.maximum(own[1:], own[:-1])
+    parted = np.diff(means) > deviations * np.maximum(own[1:], own[:-1])
     mode = np.empty(len(array), dtype=int)
     mode[order] = np.concatenate([[0], np.cumsum(parted)])
     groups = [array[mode == k] for k in range(mode.max() + 1)]

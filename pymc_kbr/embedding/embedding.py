@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -11,15 +11,6 @@ import numpy as np
 from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.gram import pivoted_cholesky
 from pymc_kbr.kernels import Gaussian, Kernel, gaussian_mean
-
-EXACT_ATOMS = 200
-"""Atoms up to which Gram matrices are formed whole; above, they are factored to a low rank."""
-
-FACTOR_TOLERANCE, FACTOR_RANK = 1e-4, 400
-"""Where that factorisation ends: its residual as a share of the trace, and its rank."""
-
-GRAM_ROWS_AT_ONCE = 1024
-"""Rows of a Gram matrix that are formed at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,17 +21,22 @@ class Atoms:
 
     points: np.ndarray
     kernel: Kernel
+    # Up to which Gram matrices are formed whole; above, they are factored,
+    most_exact: int = field(default=200, kw_only=True)
+    # to a rank, or to a residual that is this share of the trace.
+    rank: int = field(default=400, kw_only=True)
+    tolerance: float = field(default=1e-4, kw_only=True)
 
     @cached_property
     def gram(self) -> np.ndarray:
         """The Gram matrix (m, m), or a factor F (m, r) of it with F F' close to it where m is large."""
-        if len(self.points) <= EXACT_ATOMS:
+        if len(self.points) <= self.most_exact:
             return self.kernel(self.points)
-        return pivoted_cholesky(self.kernel, self.points, FACTOR_RANK, FACTOR_TOLERANCE)[0]
+        return pivoted_cholesky(self.kernel, self.points, self.rank, self.tolerance)[0]
 
     def apply_gram(self, weights: np.ndarray) -> np.ndarray:
         """The Gram matrix times weights (m,)."""
-        if len(self.points) <= EXACT_ATOMS:
+        if len(self.points) <= self.most_exact:
             return self.gram @ weights
         return self.gram @ (self.gram.T @ weights)
 
@@ -62,7 +58,7 @@ class Embedding:
         """sum_i w_i f(y_i), the expectation of f from points (m, p) to values (m,) or (m, q)."""
         return self.weights @ np.asarray(f(self.atoms.points))
 
-    def inner(self, other: Embedding) -> float:
+    def inner(self, other: Embedding, *, rows_at_once: int = 1024) -> float:
         """The inner product with another embedding of the same kernel."""
         if self.atoms.kernel != other.atoms.kernel:
             raise ValueError(
@@ -72,9 +68,9 @@ class Embedding:
         a, b = self.atoms.points, other.atoms.points
         return float(
             sum(
-                self.weights[i : i + GRAM_ROWS_AT_ONCE]
-                @ (self.atoms.kernel(a[i : i + GRAM_ROWS_AT_ONCE], b) @ other.weights)
-                for i in range(0, len(a), GRAM_ROWS_AT_ONCE)
+                self.weights[i : i + rows_at_once]
+                @ (self.atoms.kernel(a[i : i + rows_at_once], b) @ other.weights)
+                for i in range(0, len(a), rows_at_once)
             )
         )
 

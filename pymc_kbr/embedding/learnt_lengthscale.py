@@ -14,7 +14,7 @@ from pymc_kbr.arrays.refusals import positive, shown, squarable, whole
 from pymc_kbr.arrays.rows import as_points, refuse_constant
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.threads import one_blas_thread
-from pymc_kbr.arrays.weighted import ROWS_FOR_CHOICES, spread_out_varied
+from pymc_kbr.arrays.weighted import spread_out_varied
 from pymc_kbr.embedding.marginal_likelihood import (
     FlatEmbedding,
     LowRankMarginalLikelihood,
@@ -23,9 +23,6 @@ from pymc_kbr.embedding.marginal_likelihood import (
     check_measure,
 )
 from pymc_kbr.kernels import Gaussian, Kernel, Sum, median_heuristic
-
-WHOLE_PRIOR_ROWS = 3000
-"""Rows up to which the prior's covariance is formed whole."""
 
 Likelihood = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
@@ -95,13 +92,15 @@ def learn_lengthscale(
     separate: bool = False,
     noise: float = 0.1,
     measure: Measure | None = None,
-    most: int = ROWS_FOR_CHOICES,
+    most: int = 1000,
     # Rows of the scan that finds where searches start,
     rows_scanned: int = 300,
     # E-folds that a search may go beyond the scan.
     beyond_scan: float = 3.0,
     # Difference of log lengthscales within which two searches have found one maximum.
     same_maximum: float = 0.05,
+    # Rows up to which the prior's covariance is formed whole.
+    most_whole: int = 3000,
 ) -> LearntLengthscale:
     """Maximise the marginal likelihood of points over the lengthscales of a Gaussian kernel."""
     # Shapes: points (n,) or (n, D).
@@ -112,7 +111,7 @@ def learn_lengthscale(
     refuse_constant("the points", points)
     rows = points[spread_out_varied(points, most)]
     units = unit_deviations(rows) if separate else np.ones(rows.shape[1])
-    form = MarginalLikelihood if len(rows) <= WHOLE_PRIOR_ROWS else LowRankMarginalLikelihood
+    form = MarginalLikelihood if len(rows) <= most_whole else LowRankMarginalLikelihood
     rows = rows / units
     with one_blas_thread():
         likelihood = form(rows, noise=noise, measure=measure)

@@ -13,8 +13,6 @@ from pymc_kbr.arrays.refusals import shown, squarable
 from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.kernels import Gaussian
 
-LOG_2_PI = float(np.log(2 * np.pi))
-
 
 class MarginalLikelihood:
     """log p(x_1, ..., x_n | l) and its gradient, on all pairs of points."""
@@ -44,7 +42,11 @@ class MarginalLikelihood:
             )
         solved = dpotrs(factor, volume.embedding, lower=0)[0]
         half_log_determinant = np.log(np.diagonal(factor)).sum()
-        value = -0.5 * float(volume.embedding @ solved) - float(half_log_determinant) - 0.5 * n * LOG_2_PI
+        value = (
+            -0.5 * float(volume.embedding @ solved)
+            - float(half_log_determinant)
+            - 0.5 * n * np.log(2 * np.pi)
+        )
         inverse = dpotri(factor, lower=0, overwrite_c=1)[0].T  # its lower triangle
         slopes = self._slopes(root, inverse, solved, volume.left, volume.right, scaled, lengthscale, plain)
         return value + volume.log, slopes + volume.slopes
@@ -111,13 +113,6 @@ class MarginalLikelihood:
 # --- low-rank marginal likelihood ---
 
 
-KERNEL_ROWS_AT_ONCE = 512
-"""Rows whose kernel values with all others are formed at once."""
-
-LANDMARK_JITTER = 1e-7
-"""Of the mean variance, added to the covariance of the landmarks."""
-
-
 class LowRankMarginalLikelihood:
     """log p(x_1, ..., x_n | l) and its gradient, with Nystroem's form of the prior's covariance."""
 
@@ -134,13 +129,13 @@ class LowRankMarginalLikelihood:
         self._centred = points - points.mean(axis=0)
         self._jacobian = Jacobian(self._centred)
 
-    def __call__(self, lengthscale: np.ndarray) -> tuple[float, np.ndarray]:
+    def __call__(self, lengthscale: np.ndarray, *, rows_at_once: int = 512) -> tuple[float, np.ndarray]:
         """The log marginal likelihood and its gradient (D,) in log l: see `MarginalLikelihood`."""
         scaled = self._centred / lengthscale
         embedding, of_embedding = np.empty(len(scaled)), np.empty_like(scaled)
         value, slopes = 0.0, np.zeros(scaled.shape[1])
-        for i in range(0, len(scaled), KERNEL_ROWS_AT_ONCE):
-            rows = np.arange(i, min(i + KERNEL_ROWS_AT_ONCE, len(scaled)))
+        for i in range(0, len(scaled), rows_at_once):
+            rows = np.arange(i, min(i + rows_at_once, len(scaled)))
             kernel = Gaussian(1.0)(scaled[rows], scaled)
             volume = self._jacobian.of_rows(rows, kernel, scaled, lengthscale)
             embedding[rows] = volume.embedding
@@ -155,12 +150,20 @@ class LowRankMarginalLikelihood:
         of_process, process_slopes = self._process(embedding, of_embedding, lengthscale)
         return value + of_process, slopes + process_slopes
 
-    def _process(self, y: np.ndarray, of_y: np.ndarray, lengthscale: np.ndarray) -> tuple[float, np.ndarray]:
+    def _process(
+        self,
+        y: np.ndarray,
+        of_y: np.ndarray,
+        lengthscale: np.ndarray,
+        *,
+        # Of the mean variance, added to the covariance of the landmarks.
+        jitter: float = 1e-7,
+    ) -> tuple[float, np.ndarray]:
         """Log N(y; 0, U A^-1 U' + sigma^2 I) and its gradient, with dy / d log l = `of_y` (n, D)."""
         n, s2, few = len(y), self.noise, self.points[self._landmarks]
         u = self.measure.covariance(self.points, few, lengthscale)
         a = self.measure.covariance(few, few, lengthscale)
-        jittered = a + LANDMARK_JITTER * np.mean(np.diag(a)) * np.eye(len(a))
+        jittered = a + jitter * np.mean(np.diag(a)) * np.eye(len(a))
         triangle = cholesky(jittered, lower=True)
         v = solve_triangular(triangle, u.T, lower=True)
         of_b = cho_factor(s2 * np.eye(len(a)) + v @ v.T, lower=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pymc_kbr.embedding.embedding import EXACT_ATOMS, Atoms, Embedding
+from pymc_kbr.embedding.embedding import Atoms, Embedding
 
 
 def project_to_simplex(embedding: Embedding, iterations: int = 500, tolerance: float = 1e-4) -> np.ndarray:
@@ -55,7 +55,7 @@ def project_rows_to_simplex(
         return found
     length = 1 / _largest_eigenvalue(atoms)
     factor = atoms.gram
-    if len(atoms.points) <= EXACT_ATOMS:
+    if len(atoms.points) <= atoms.most_exact:
         values, vectors = np.linalg.eigh(factor)
         factor = vectors * np.sqrt(np.maximum(values, 0))
     positive = np.maximum(weights[rows], 0)

@@ -17,9 +17,6 @@ from pymc_kbr.arrays.refusals import SHORTEST, flag, positive, shown
 from pymc_kbr.arrays.rows import as_points, refuse_constant
 from pymc_kbr.embedding.marginal_likelihood import FlatEmbedding, MarginalLikelihood
 
-PRIORS = {"gamma(1, 1)": (1.0, 1.0), "gamma(0.1, 0.1)": (0.1, 0.1)}
-"""Shape and rate of two priors of the lengthscale: of the paper's text, and of the authors' program."""
-
 
 @default_arithmetic
 def kernel_embedding_model(
@@ -65,15 +62,17 @@ def kernel_embedding_model(
     flag("separate", separate)
     points = as_points("the data", data, least=3)
     refuse_constant("the data", points)
-    if isinstance(prior, str) and prior not in PRIORS:
+    # Shape and rate: of the paper's text, and of the authors' program.
+    priors = {"gamma(1, 1)": (1.0, 1.0), "gamma(0.1, 0.1)": (0.1, 0.1)}
+    if isinstance(prior, str) and prior not in priors:
         raise ValueError(
-            f"prior is {shown(prior)}; it may be {', '.join(map(repr, PRIORS))}, or (shape, rate)"
+            f"prior is {shown(prior)}; it may be {', '.join(map(repr, priors))}, or (shape, rate)"
         )
     if not isinstance(prior, str) and (not isinstance(prior, tuple) or len(prior) != 2):
         raise ValueError(
-            f"prior is {shown(prior)}; give a pair (shape, rate), or {', '.join(map(repr, PRIORS))}"
+            f"prior is {shown(prior)}; give a pair (shape, rate), or {', '.join(map(repr, priors))}"
         )
-    shape, rate = PRIORS[prior] if isinstance(prior, str) else prior
+    shape, rate = priors[prior] if isinstance(prior, str) else prior
     positive("the prior's shape", shape)
     positive("the prior's rate", rate)
     d = points.shape[1]

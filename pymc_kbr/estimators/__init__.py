@@ -2,12 +2,15 @@
 
 from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.estimators.adjusted import Adjusted
-from pymc_kbr.estimators.conditional_mean import ConditionalMean
+from pymc_kbr.estimators.embedding import (
+    ConditionalMean,
+    ImportanceWeightedKernelBayes,
+    KernelBayes,
+    Localised,
+)
 from pymc_kbr.estimators.estimator import Estimator
-from pymc_kbr.estimators.kernel_bayes import ImportanceWeightedKernelBayes, KernelBayes
 from pymc_kbr.estimators.kernel_density import KernelDensity
 from pymc_kbr.estimators.kernel_likelihood import KernelLikelihood
-from pymc_kbr.estimators.localised import Localised
 from pymc_kbr.estimators.nadaraya_watson import NadarayaWatson
 from pymc_kbr.estimators.rejection import Rejection
 

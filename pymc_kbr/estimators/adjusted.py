@@ -17,17 +17,10 @@ from pymc_kbr.embedding.embedding import Atoms, Embedding
 from pymc_kbr.embedding.projection import project_to_simplex
 from pymc_kbr.estimators.adjustments import Adjustment, NoAdjustment, make_adjustment
 from pymc_kbr.estimators.checks import warn_of_wide
-from pymc_kbr.estimators.estimator import Estimator
+from pymc_kbr.estimators.estimator import Estimator, RowWeights
 from pymc_kbr.estimators.rejection import Rejection
-from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Summary
 from pymc_kbr.posterior.smoothing import check_smoothing
-
-ACCEPTED, MOST_ACCEPTED = 0.3, 10_000
-"""Share of the rows that are accepted where no estimator is given, and their number at most.
-
-More are farther off, and hardly add to draws.
-"""
 
 
 class Adjusted(Estimator):
@@ -100,10 +93,17 @@ class Adjusted(Estimator):
         self.adjustment = adjustment
         self.smoothing = smoothing
 
-    def _inner(self) -> Estimator:
+    def _inner(
+        self,
+        *,
+        # More of the nearest rows are farther off,
+        accepted: float = 0.3,
+        # and hardly add to draws.
+        most: int = 10_000,
+    ) -> Estimator:
         """The estimator that gives the weights."""
         if self.estimator is None:
-            return Rejection(ACCEPTED, most=MOST_ACCEPTED, kernel="epanechnikov")
+            return Rejection(accepted, most=most, kernel="epanechnikov")
         if not isinstance(self.estimator, Estimator) or isinstance(self.estimator, Adjusted):
             raise TypeError(
                 f"estimator is {shown(self.estimator)}; give an estimator that is not adjusted itself, "

@@ -26,14 +26,13 @@ from pymc_kbr.arrays.rows import as_rows, check_range, check_shapes, read_pair
 from pymc_kbr.arrays.scaling import Scaler, nonzero
 from pymc_kbr.arrays.support import Support, support_of
 from pymc_kbr.arrays.threads import one_blas_thread
-from pymc_kbr.arrays.weighted import ROWS_FOR_CHOICES, spread_out
+from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.estimators.checks import check_scaled, refuse_both, warn_of_impossible, warn_of_rows
 from pymc_kbr.estimators.fitted_table import FittedTable, Sample, build_table
 from pymc_kbr.estimators.likelihood.success import Success, weighting_of
 from pymc_kbr.estimators.missing import posteriors_by_rest
 from pymc_kbr.estimators.prior_weights import check_prior, ratio_of_draws, weighted_draws
-from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Summary, check_scale, coordinates, make_summary
 from pymc_kbr.gram import Solver
 from pymc_kbr.gram.solvers import solver_for, streams
@@ -813,10 +812,6 @@ class StreamedTable(FittedTable):
 # --- one pass over a table on the disk ---
 
 
-SAMPLED_ROWS = 20_000
-"""Rows of the sample, spread evenly over the table."""
-
-
 @dataclass(frozen=True, eq=False)
 class Scan:
     """What is known of all rows."""
@@ -864,11 +859,20 @@ class Moments:
         return Scaler.of(self.mean * self.unit, self.deviation, self.lowest, self.highest, scaled)
 
 
-def scan_table(parameters: Chunks, statistics: Chunks, scaled: bool) -> Scan:
+def scan_table(
+    parameters: Chunks,
+    statistics: Chunks,
+    scaled: bool,
+    *,
+    # Rows on which bandwidths and ridges are chosen, as in memory,
+    for_choices: int = 1000,
+    # and rows of the sample on which regressions are fitted: both spread evenly.
+    sampled: int = 20_000,
+) -> Scan:
     """Read all rows once."""
     n = len(statistics)
-    few = spread_out(n, ROWS_FOR_CHOICES)
-    wanted = np.union1d(spread_out(n, SAMPLED_ROWS), few)
+    few = spread_out(n, for_choices)
+    wanted = np.union1d(spread_out(n, sampled), few)
     sides = []
     for name, side in (("parameters", parameters), ("statistics", statistics)):
         moments, sample = Moments(), []
@@ -886,3 +890,28 @@ def scan_table(parameters: Chunks, statistics: Chunks, scaled: bool) -> Scan:
         sides.append((moments, np.concatenate(sample)))
     (mine, theta), (theirs, x) = sides
     return Scan(theirs.scaler(scaled), mine.deviation, wanted, theta, x, np.searchsorted(wanted, few))
+
+
+# --- weights of rows ---
+
+
+@dataclass(frozen=True, eq=False)
+class RowWeights:
+    """What an estimator makes of k observations."""
+
+    # Shapes: values (k, m); rows (k, m); points (m, p).
+
+    values: np.ndarray
+    rows: np.ndarray | None = None
+    points: np.ndarray | None = None
+    settings: dict[str, float] = field(default_factory=dict)
+
+    def over(self, size: int, fitted: np.ndarray | None) -> np.ndarray:
+        """Weights (k, size) of all rows that were given, of which the table has those `fitted`, or all."""
+        weights = np.zeros((len(self.values), size))
+        if self.rows is None:
+            weights[:, slice(None) if fitted is None else fitted] = self.values
+        else:
+            rows = self.rows if fitted is None else fitted[self.rows]
+            np.put_along_axis(weights, rows, self.values, axis=1)
+        return weights

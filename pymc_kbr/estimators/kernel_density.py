@@ -11,15 +11,10 @@ from pymc_kbr.arrays.refusals import positive, squarable_or
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
-from pymc_kbr.estimators.estimator import Estimator
+from pymc_kbr.estimators.estimator import Estimator, RowWeights
 from pymc_kbr.estimators.prior_weights import check_prior, weighted_draws
-from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Summary
 from pymc_kbr.kernels import squared_distances
-
-KERNEL_DENSITY_BANDWIDTHS = tuple(2.0 ** np.arange(-4, 2.1, 0.5))
-"""Bandwidths that are tried, in standard deviations."""
-
 
 NEGATIVE = "the prior has negative weights; importance weights need a probability"
 
@@ -113,7 +108,8 @@ class KernelDensity(Estimator):
         joint = np.hstack([theta, self.table_.statistics])
         if self.bandwidth == "bayesian":
             return float(learn_lengthscale(joint).lengthscale[0])
-        return float(min(KERNEL_DENSITY_BANDWIDTHS, key=lambda h: least_squares_score(joint, h)))
+        tried = 2.0 ** np.arange(-4, 2.1, 0.5)
+        return float(min(tried, key=lambda h: least_squares_score(joint, h)))
 
     def _draws(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Draws of another prior with their weights, given to `fit` or to the constructor."""

@@ -33,7 +33,7 @@ from pymc_kbr.estimators.checks import (
     warn_of_impossible,
     warn_of_nearest_level,
 )
-from pymc_kbr.estimators.estimator import Estimator, LogDensity
+from pymc_kbr.estimators.estimator import Estimator, LogDensity, RowWeights
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.likelihood.autoregressive import (
     MOST_SPARINGLY,
@@ -41,6 +41,7 @@ from pymc_kbr.estimators.likelihood.autoregressive import (
     Autoregressive,
     Known,
 )
+from pymc_kbr.estimators.likelihood.basis import ParameterScale
 from pymc_kbr.estimators.likelihood.checks import (
     FunctionOfParameters,
     check_parameters,
@@ -58,7 +59,7 @@ from pymc_kbr.estimators.likelihood.choice import (
     dequantise,
     fit_chosen,
     forms_of,
-    refuted,
+    misfit_message,
 )
 from pymc_kbr.estimators.likelihood.evaluation import (
     AtConditions,
@@ -70,12 +71,10 @@ from pymc_kbr.estimators.likelihood.evaluation import (
 from pymc_kbr.estimators.likelihood.exchangeable import Exchangeable
 from pymc_kbr.estimators.likelihood.form import Prepared
 from pymc_kbr.estimators.likelihood.location_scale import LocationScale
-from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
 from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density, free_log_density, start_rows
 from pymc_kbr.estimators.likelihood.structure import Declared, Structure, candidates, column_of
 from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation, log_integral, tempered
 from pymc_kbr.estimators.likelihood.trial_bias import ScoreCheck, TrialBias
-from pymc_kbr.estimators.row_weights import RowWeights
 from pymc_kbr.estimators.summaries import Dependent, Summary, Transformed
 from pymc_kbr.estimators.summaries.transformed import Cells
 from pymc_kbr.posterior.posterior import Posterior, PosteriorWarning
@@ -178,7 +177,7 @@ class LearnedDensity(Estimator):
         """
         column, names = getattr(self, "transforms_worst_", None), self.names_.statistics
         worst = None if column is None else f"column {column}" if names is None else repr(names[column])
-        message = refuted(getattr(self, "transforms_pvalue_", 1.0), worst, f" of {variable}")
+        message = misfit_message(getattr(self, "transforms_pvalue_", 1.0), worst, f" of {variable}")
         if message is not None:
             warnings.warn(message, PosteriorWarning, stacklevel=users_line())
 
@@ -417,25 +416,6 @@ class LearnedDensity(Estimator):
 # --- the region of simulated parameters ---
 
 
-KNOTS = 33
-"""Quantiles of each parameter between which ranks are interpolated."""
-
-ANCHORS = 1_000
-"""Rows from which distances are taken, at most."""
-
-REACH_OF, MARGIN = 0.999, 1.25
-"""The share of rows that are within reach, as the rest may be outliers; and a factor for others than rows."""
-
-NARROWEST = 1e-3
-"""Least deviation of ranks along an axis, in the widest one's: narrower axes are rounding."""
-
-ROWS_A_CELL, MOST_CELLS = 4, 64
-"""Rows in a cell of two parameters, were they independent; and into how many one parameter is cut at most."""
-
-ROWS_AT_ONCE = 10_000
-"""Of parameters whose distances from the anchors are held."""
-
-
 class Ranks(NamedTuple):
     """Ranks from 0 to 1 of each parameter, interpolated between quantiles: no tail stretches them."""
 
@@ -445,9 +425,9 @@ class Ranks(NamedTuple):
     slopes: np.ndarray
 
     @classmethod
-    def of(cls, parameters: np.ndarray) -> Ranks:
+    def of(cls, parameters: np.ndarray, *, knots_of_each: int = 33) -> Ranks:
         """Of a table's parameters (n, p)."""
-        knots = np.quantile(parameters, np.linspace(0, 1, KNOTS), axis=0)
+        knots = np.quantile(parameters, np.linspace(0, 1, knots_of_each), axis=0)
         steps = np.diff(knots, axis=0)
         apart = steps > np.finfo(float).tiny
         slopes = np.divide(1 / np.maximum(apart.sum(axis=0), 1), steps, out=np.zeros_like(steps), where=apart)
@@ -470,22 +450,34 @@ class Near(NamedTuple):
     reach: float
 
     @classmethod
-    def of(cls, ranks: np.ndarray) -> Near:
+    def of(
+        cls,
+        ranks: np.ndarray,
+        *,
+        # Rows from which distances are taken.
+        most_anchors: int = 1_000,
+        # Of the rows, as the rest may be outliers,
+        share_within: float = 0.999,
+        # times so much for others than rows.
+        margin: float = 1.25,
+        # Deviation along an axis, in the widest one's: narrower axes are rounding.
+        narrowest: float = 1e-3,
+    ) -> Near:
         """Of the ranks (n, p) of a table's rows, all different."""
         centre = ranks.mean(axis=0)
         centred = ranks - centre
         variances, vectors = np.linalg.eigh(centred.T @ centred / len(ranks))
         deviations = np.sqrt(np.maximum(variances, 0))
-        axes = vectors / np.maximum(deviations, NARROWEST * (deviations[-1] or 1.0))
+        axes = vectors / np.maximum(deviations, narrowest * (deviations[-1] or 1.0))
         rows = np.random.default_rng(0).permutation(centred) @ axes
-        anchors = rows[:ANCHORS]
+        anchors = rows[:most_anchors]
         away, _ = KDTree(anchors).query(rows, k=[1, 2])
         others = np.where(away[:, 0] > 0, away[:, 0], away[:, 1])
         others[np.isinf(others)] = 0.0  # there is one row alone
         # Between values of a parameter that has few of them one may be half of their distance away.
         gaps = np.diff(np.sort(ranks, axis=0), axis=0).max(axis=0, initial=0.0)
         between = np.linalg.norm(gaps / 2 * np.linalg.norm(axes, axis=1))
-        reach = MARGIN * float(np.quantile(others, REACH_OF)) + between + 1e-6
+        reach = margin * float(np.quantile(others, share_within)) + between + 1e-6
         return cls(centre, axes, anchors, float(reach**2))
 
     def __call__(self, ranks: Any, xp: Any = np) -> Any:
@@ -506,9 +498,17 @@ class Pairs(NamedTuple):
     near: np.ndarray
 
     @classmethod
-    def of(cls, ranks: np.ndarray) -> Pairs:
+    def of(
+        cls,
+        ranks: np.ndarray,
+        *,
+        # Of two parameters, were they independent;
+        rows_a_cell: int = 4,
+        # and into how many one parameter is cut at most.
+        most_cells: int = 64,
+    ) -> Pairs:
         """Of the ranks (n, p) of a table's rows, all different."""
-        most = int(np.clip(np.sqrt(len(ranks) / ROWS_A_CELL), 1, MOST_CELLS))
+        most = int(np.clip(np.sqrt(len(ranks) / rows_a_cell), 1, most_cells))
         cells = np.array([min(most, len(np.unique(column))) for column in ranks.T])
         first, second = np.triu_indices(len(cells), 1)
         near = np.zeros((len(first), most, most), dtype=bool)
@@ -551,8 +551,8 @@ class SimulatedRegion(NamedTuple):
     def holds(self, parameters: Any, xp: Any = np) -> Any:
         """Which parameters are in the region."""
         # Shapes: parameters (g, p); returned: (g,).
-        if xp is np and len(parameters) > ROWS_AT_ONCE:
-            return np.concatenate([self.holds(part) for part in _in_parts(parameters)])
+        if xp is np and len(parts := _in_parts(parameters)) > 1:
+            return np.concatenate([self.holds(part) for part in parts])
         lowest, highest = self.ends
         in_range = xp.all((parameters >= lowest) & (parameters <= highest), axis=1)
         if len(lowest) == 1:  # whose range says all
@@ -562,28 +562,16 @@ class SimulatedRegion(NamedTuple):
         return in_range & self.near(ranks, xp) & self.pairs(ranks, xp)
 
 
-def _in_parts(rows: np.ndarray) -> list[np.ndarray]:
-    return np.array_split(rows, len(rows) // ROWS_AT_ONCE + 1)
+def _in_parts(
+    rows: np.ndarray,
+    *,
+    # Of parameters whose distances from the anchors are in memory.
+    rows_at_once: int = 10_000,
+) -> list[np.ndarray]:
+    return np.array_split(rows, len(rows) // rows_at_once + 1)
 
 
 # --- the estimator ---
-
-
-PARTICLES_FOR_SCORES = 200
-"""Draws of each of many posteriors that are only compared."""
-
-
-FITS_TO_PARTS = 2
-"""Of a table, whose scores are compared: of one alone the squared difference scatters by its own size."""
-
-ROWS_TO_LOCATE = 500
-"""And trials, at most, by which it is seen where data put their parameters, to the accuracy of a warning."""
-
-DENSER_BY = 2.0
-"""Standard errors by which held-out rows are denser under a structure that is found: as in a race."""
-
-MOST_EXPECTED = 0.5
-"""Posterior deviations that trials may be off in silence: less is hardly seen beside its width."""
 
 
 class KernelLikelihood(LearnedDensity):
@@ -593,10 +581,10 @@ class KernelLikelihood(LearnedDensity):
     ----------
     form : str
         "location_scale", "autoregressive", "diagonal_scale" (for many statistics), "exchangeable" (for
-        statistics that are independent draws of one law, in any order or sorted), "series" (for the values of
-        a stationary series, in their order), or "auto": that of the
-        first two, or of many statistics the third, under which held-out rows are denser; the second where
-        a statistic has two to five values, whose probabilities it has, and there are twenty at most.
+        statistics that are independent draws of one distribution, in any order or sorted), "series" (for
+        the values of a stationary series, in their order), or "auto": that of the first two, or of
+        many statistics the third, under which held-out rows are denser; the second where a statistic has two
+        to five values, whose probabilities it has, and there are twenty at most.
     particles : int
         Draws of a posterior that `condition` makes; further ones repeat these, moved a little. `sample_abc`
         takes as many as draws are asked for, where these are more.
@@ -606,9 +594,9 @@ class KernelLikelihood(LearnedDensity):
         others left out; or summaries of them, whose likelihood then is learnt. The form
         "exchangeable" has one unit for all, and takes True alone. A dict declares scales: see `shift`.
     shift : dict, optional
-        Of statistics x, by names or columns, the parameter t that shifts each: the law of x - t, given the
-        statistics before it, does not depend on t. The same of ``scale={"x": "s"}`` is said of x / s, or
-        of (x - t) / s, with s above zero. What is declared is exact, and is not learnt.
+        Of statistics x, by names or columns, the parameter t that shifts each: the distribution of x - t,
+        given the statistics before it, does not depend on t. The same of ``scale={"x": "s"}`` is said of
+        x / s, or of (x - t) / s, with s above zero. What is declared is exact, and is not learnt.
     lower, upper : dict, optional
         Of statistics the lowest, or highest, value: a number, or the name of a parameter. Beyond it the
         density is zero. The edge of a statistic that is shifted is the parameter that shifts it; of one that
@@ -833,7 +821,8 @@ class KernelLikelihood(LearnedDensity):
         if pvalue < NOT_UNIFORM or not np.all(np.isfinite(logs)) or not np.any(possible):
             return nothing
         gain = (logs - without)[possible]
-        return found if gain.mean() > DENSER_BY * gain.std() / np.sqrt(len(gain)) else nothing
+        # Two standard errors, as in a race.
+        return found if gain.mean() > 2.0 * gain.std() / np.sqrt(len(gain)) else nothing
 
     def _structure_of(self, table: FittedTable, declared: Declared) -> Structure | None:
         """What is declared, or found, of the columns of a table."""
@@ -884,7 +873,7 @@ class KernelLikelihood(LearnedDensity):
         self.structure_ = structure
         points, levels = dequantise(scaler, points, self.form, rng)
         if structure is not None and len(structure.columns) and any(levels):
-            # What has few values is first: of those after it there is then a law for each.
+            # What has few values is first: of those after it there is then a distribution for each.
             first = np.argsort([each is None for each in levels], kind="stable")
             known = known._replace(order=tuple(first.tolist()))
         grids = scaler.grids(levels) if isinstance(scaler, Transformed) else ()
@@ -894,7 +883,7 @@ class KernelLikelihood(LearnedDensity):
         check_rows(every, points, fitted, draws=self.form == "exchangeable")
         names = forms_of(points.shape[1], levels) if self.form == "auto" else [self.form]
         if not np.any(np.ptp(theta, axis=0)) and not levels:
-            names = ["location_scale"]  # one law for all parameters
+            names = ["location_scale"]  # one distribution for all parameters
         elif self.form == "auto" and points.shape[1] == 1 and any(grids):
             # Where cells are wide beside the spread, no density follows their steps.
             wide = grids[0] is not None and grids[0].lowest(points[:, 0], 1) is not None
@@ -970,7 +959,7 @@ class KernelLikelihood(LearnedDensity):
         return getattr(self, "table_", None) is None or self.table_.draws is None
 
     def for_scores(self) -> Self:
-        """What stands for this estimator where posteriors are only compared.
+        """A copy for posteriors that are only compared.
 
         Returns
         -------
@@ -987,7 +976,8 @@ class KernelLikelihood(LearnedDensity):
                 "the likelihood has conditions, which no held-out row is scored at; fit it to the table"
             )
         few: Self = copy(self) if hasattr(self, "table_") else clone(self)
-        few.particles, few._to_be_compared = min(self.particles, PARTICLES_FOR_SCORES), True
+        # As many draws of each of many posteriors as a comparison needs.
+        few.particles, few._to_be_compared = min(self.particles, 200), True
         return few
 
     def for_draws(self, count: int) -> Self:
@@ -1156,7 +1146,8 @@ class KernelLikelihood(LearnedDensity):
         order, number = rng.permutation(n), np.arange(n)
         parts = []
         with self._threads():
-            for first in np.linspace(0, n - given, FITS_TO_PARTS).astype(int):
+            # Two fits: of one alone the squared difference of scores scatters by its own size.
+            for first in (0, n - given):
                 rows = order[first : first + given]
                 part = self._fitted_to_rows(inputs, rows, rng, self.choice_.name, self._found)
                 unseen = (number < first) | (number >= first + given)
@@ -1201,7 +1192,8 @@ class KernelLikelihood(LearnedDensity):
         ndarray of shape (p,)
         """
         inputs = self.table_.parameters if self._inputs is None else self._inputs
-        rows, some = (spread_out(len(each), ROWS_TO_LOCATE) for each in (inputs, trials))
+        # Of rows and of trials so many are enough for a warning.
+        rows, some = (spread_out(len(each), 500) for each in (inputs, trials))
         read = self._evaluation.nearest_level(trials[some])[0] if self.reads_missed else trials[some]
         with self._threads():
             logs = self._evaluation.log_likelihood(
@@ -1232,7 +1224,7 @@ class KernelLikelihood(LearnedDensity):
             bias = self.bias_for(trials, at)
         except ValueError:  # a table of so few rows has nothing to say
             return
-        if bias.expected > MOST_EXPECTED:
+        if bias.expected > 0.5:  # posterior deviations: less is hardly seen beside its width
             warnings.warn(
                 f"from {trials} trials of {variable} posterior means are expected to be off by "
                 f"{bias.expected:.2g} posterior deviations, most in {bias.worst}: the learned likelihood "
@@ -1404,17 +1396,6 @@ def rows_of_conditions(conditions: Any, count: int, size: int) -> np.ndarray:
 # --- posterior draws and weights ---
 
 
-MOST_PARTICLES_IN_PART, MOST_IN_PART_OF_CONDITIONALS = 500, 2000
-"""That a thread evaluates together: each step of theirs is then worth another thread. Where one statistic is
-evaluated after another, steps are smaller.
-"""
-
-STARTED_TOGETHER = 50
-"""Observations that are evaluated together at the rows of the start: what depends on a row alone is computed
-once for these.
-"""
-
-
 class Start(NamedTuple):
     """Rows that stand for the prior."""
 
@@ -1434,13 +1415,18 @@ def drawn_posteriors(
     support: Support,
     free_log_prior: Callable[[np.ndarray], np.ndarray],
     particles: int,
+    *,
+    # That a thread evaluates together: each step is then worth another thread.
+    most_in_part: int = 500,
+    # The same where one statistic is evaluated after another, in smaller steps.
+    most_of_conditionals: int = 2000,
 ) -> list[tuple[np.ndarray, dict[str, float]]]:
     """Draws (particles, p) for each observation, by tempered sequential Monte Carlo, and what is noted."""
     lost = [data.impossible for data in prepared]
     prepared = [data.of_the_rest() if off else data for data, off in zip(prepared, lost, strict=True)]
-    in_part = MOST_PARTICLES_IN_PART
+    in_part = most_in_part
     if isinstance(evaluation.form, Autoregressive):
-        in_part = MOST_IN_PART_OF_CONDITIONALS
+        in_part = most_of_conditionals
     with parallel_map(len(prepared) * particles) as map_:
 
         def log_likelihood(free: np.ndarray, numbers: np.ndarray) -> np.ndarray:
@@ -1459,7 +1445,7 @@ def drawn_posteriors(
             log_likelihood,
             free_log_prior,
             support.forward(start.rows, np.random.default_rng(start.seed)),
-            np.concatenate(map_(partial(evaluation.at_rows, start.described), _alike(prepared))),
+            np.concatenate(map_(partial(evaluation.at_rows, start.described), _in_groups(prepared))),
             particles,
             np.random.default_rng(start.seed),
             start_log_weights=start.log_weights,
@@ -1482,11 +1468,16 @@ def _parts(observations: int, particles: int, most: int) -> Iterator[tuple[slice
             yield slice(first, first + together), rows
 
 
-def _alike(prepared: Sequence[Prepared]) -> list[Sequence[Prepared]]:
+def _in_groups(
+    prepared: Sequence[Prepared],
+    *,
+    # What depends on a row alone is computed once for these.
+    together: int = 50,
+) -> list[Sequence[Prepared]]:
     """Data sets in groups that are evaluated together at the rows of the start."""
     if len({data.points.shape for data in prepared}) > 1:
         return [[data] for data in prepared]
-    return [prepared[i : i + STARTED_TOGETHER] for i in range(0, len(prepared), STARTED_TOGETHER)]
+    return [prepared[i : i + together] for i in range(0, len(prepared), together)]
 
 
 def weighted_rows(

@@ -7,21 +7,14 @@ import warnings
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from pymc_kbr.arrays.neighbours import PAIRS
 from pymc_kbr.arrays.refusals import one_of, shown, squarable_or
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
-from pymc_kbr.estimators.estimator import Estimator
-from pymc_kbr.estimators.row_weights import RowWeights
+from pymc_kbr.estimators.estimator import Estimator, RowWeights
 from pymc_kbr.estimators.summaries import Summary
 from pymc_kbr.kernels import PROFILES, median_heuristic
-
-MOST_ATOMS = 25_000
-"""Rows that carry an observation's weight where the table is read a part at a time."""
-
-NADARAYA_WATSON_SCALES = tuple(2.0 ** np.arange(-4, 2.1, 0.5))
 
 
 class NadarayaWatson(Estimator):
@@ -102,7 +95,7 @@ class NadarayaWatson(Estimator):
         """The candidate that predicts some rows' parameters best from all the other rows."""
         x, theta, _ = self.table_.sample
         targets = (theta - theta.mean(axis=0)) / unit_deviations(theta)
-        candidates = [scale * median_heuristic(x) for scale in NADARAYA_WATSON_SCALES]
+        candidates = [scale * median_heuristic(x) for scale in 2.0 ** np.arange(-4, 2.1, 0.5)]
         errors = np.zeros(len(candidates))
         for row in spread_out(len(x), 300):
             distances = cdist(x[row : row + 1], x)[0]
@@ -129,9 +122,17 @@ class NadarayaWatson(Estimator):
         self._refuse_empty(total[:, 0], distances.min(axis=1))
         return RowWeights(similar / total)
 
-    def _nearest_weights(self, x: np.ndarray) -> RowWeights:
+    def _nearest_weights(
+        self,
+        x: np.ndarray,
+        *,
+        # Distances that are held at once.
+        pairs: int = 2**22,
+        # Rows that get weight.
+        most_atoms: int = 25_000,
+    ) -> RowWeights:
         """The weights of the nearest rows only, with the share of what is left out as `left_out`."""
-        most = min(MOST_ATOMS, len(self.table_))
+        most = min(most_atoms, len(self.table_))
         distances, rows = self.table_.nearest(most).query(x, most)
         distances /= self.bandwidth_
         squares = distances[:, :1] ** 2 if self.kernel == "gaussian" else np.zeros((len(x), 1))
@@ -143,7 +144,7 @@ class NadarayaWatson(Estimator):
 
         similar = similarity(distances)
         kept, total = similar.sum(axis=1), np.zeros(len(x))
-        step = max(1, PAIRS // len(x))
+        step = max(1, pairs // len(x))
         for _, block in self.table_.statistics.blocks():
             for first in range(0, len(block), step):
                 total += similarity(cdist(x, block[first : first + step]) / self.bandwidth_).sum(axis=1)

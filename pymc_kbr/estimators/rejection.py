@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pymc_kbr.arrays.refusals import shown, whole
-from pymc_kbr.estimators.estimator import Estimator
-from pymc_kbr.estimators.row_weights import RowWeights
+from pymc_kbr.estimators.estimator import Estimator, RowWeights
 from pymc_kbr.estimators.summaries import Summary
 from pymc_kbr.kernels import PROFILES
 

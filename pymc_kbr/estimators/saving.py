@@ -120,9 +120,17 @@ JOINED = {
         "arrays.scan",
         "estimators.conditioning",
         "estimators.given",
+        "estimators.row_weights",
         "estimators.streamed_table",
     ),
-    "estimators.kernel_bayes": ("estimators.importance_weighted",),
+    "estimators.embedding": (
+        "estimators.conditional_mean",
+        "estimators.importance_weighted",
+        "estimators.kernel_bayes",
+        "estimators.localised",
+        "estimators.rule_estimator",
+        "estimators.with_prior",
+    ),
     "estimators.kernel_likelihood": (
         "arrays.simulated_region",
         "estimators.learned_density",
@@ -137,7 +145,11 @@ JOINED = {
     "estimators.likelihood.conditional_mean": ("estimators.likelihood.mean_basis",),
     "estimators.likelihood.diagonal_scale": ("estimators.likelihood.common_whitening",),
     "estimators.likelihood.evaluation": ("estimators.likelihood.marginal",),
-    "estimators.likelihood.exchangeable": ("estimators.likelihood.order_statistics",),
+    "estimators.likelihood.basis": ("estimators.likelihood.parameter_scale",),
+    "estimators.likelihood.exchangeable": (
+        "estimators.likelihood.elements",
+        "estimators.likelihood.order_statistics",
+    ),
     "estimators.likelihood.location_scale": ("estimators.likelihood.mean_by_residuals",),
     "estimators.likelihood.conditional_mixture": (
         "estimators.likelihood.mixture_functions",
@@ -160,7 +172,6 @@ JOINED = {
         "estimators.likelihood.streams",
         "estimators.likelihood.tempering",
     ),
-    "estimators.rule_estimator": ("estimators.with_prior",),
     "estimators.summaries.posterior_mean": (
         "estimators.summaries.curved_posterior_mean",
         "estimators.summaries.joint_posterior_mean",

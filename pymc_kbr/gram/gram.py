@@ -11,12 +11,6 @@ import numpy as np
 
 from pymc_kbr.arrays.users_line import users_line
 
-RAISE = 10.0
-"""Factor by which a ridge is raised when a factorisation fails."""
-
-MOST_RAISES = 40
-"""Times that a ridge is raised before the matrix is given up."""
-
 
 class Operator(ABC):
     """A factored inverse, made once and applied to many right-hand sides.
@@ -82,7 +76,15 @@ class Gram(ABC):
         """L G ((L G)^2 + delta I)^-1 L with L = diag(weights), of any sign (Fukumizu 2013, eq. 13)."""
 
 
-def raising(factor: Callable[[float], object], ridge: float, least: float) -> tuple[object, float, int]:
+def raising(
+    factor: Callable[[float], object],
+    ridge: float,
+    least: float,
+    *,
+    raised_by: float = 10.0,
+    # A ridge that many times ten as large is beyond any rounding.
+    most: int = 40,
+) -> tuple[object, float, int]:
     """A factorisation, its ridge, and how many times that had to be raised."""
     given, raised = ridge, 0
     while True:
@@ -91,8 +93,8 @@ def raising(factor: Callable[[float], object], ridge: float, least: float) -> tu
             break
         except np.linalg.LinAlgError:
             raised += 1
-            ridge = max(RAISE * ridge, least)  # below rounding no raise would tell
-            if not np.isfinite(ridge) or raised > MOST_RAISES:
+            ridge = max(raised_by * ridge, least)  # below rounding no raise would tell
+            if not np.isfinite(ridge) or raised > most:
                 raise
     if raised:
         warn_raised(given, ridge, raised)
@@ -103,7 +105,7 @@ def warn_raised(given: float, used: float, raised: int) -> None:
     """Say that a ridge was raised, and how far."""
     warnings.warn(
         f"the Gram matrix plus a ridge of {given:.3g} is not positive definite in double precision; the "
-        f"ridge was raised {raised} time(s) by a factor of at least {RAISE:g}, to {used:.3g}; take a larger "
+        f"ridge was raised {raised} time(s) to {used:.3g}; take a larger "
         "regularisation, or leave it out to have it chosen",
         UserWarning,
         stacklevel=users_line(),

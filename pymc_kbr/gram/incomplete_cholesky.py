@@ -16,11 +16,10 @@ from pymc_kbr.arrays.threads import parallel_map
 from pymc_kbr.gram.low_rank import LowRankGram, StreamedGram
 from pymc_kbr.kernels import Gaussian, Kernel
 
-LARGEST_RANK = 1000
-"""Rank at which a factorisation to a tolerance ends in any case."""
 
-PIVOTS_AT_ONCE = 50
-"""Pivots that are proposed at once."""
+def _most_columns(rank: int | None, *, usual: int = 1000) -> int:
+    """The rank at which a factorisation to a tolerance ends in any case."""
+    return rank or usual
 
 
 @dataclass(frozen=True)
@@ -37,9 +36,10 @@ class IncompleteCholesky:
     Notes
     -----
     O(n r) kernel values and O(n r^2) multiplications (Fine and Scheinberg 2001). Not only G but also k(x) is
-    approximated, by F f(x), where eq. 5 of the localised draft keeps k(x): one function then stands for
-    the kernel everywhere, and weights are in the span of F (see `WoodburyOperator.weights`). On points that
-    are read a part at a time pivots are drawn, as in `RandomlyPivotedCholesky`: one pass for each block.
+    approximated, by F f(x), where eq. 5 of the localised draft keeps k(x): one function then
+    replaces the kernel everywhere, and weights are in the span of F (see `WoodburyOperator.weights`). On
+    points that are read a part at a time pivots are drawn, as in `RandomlyPivotedCholesky`: one pass for each
+    block.
     """
 
     rank: int | None = None
@@ -49,7 +49,7 @@ class IncompleteCholesky:
 
     def bytes(self, n: int) -> int:
         """Memory of n rows."""
-        return 8 * n * min(n, self.rank or LARGEST_RANK)
+        return 8 * n * min(n, _most_columns(self.rank))
 
     def rows(self, n: int) -> int:
         """Rows in one regression."""
@@ -61,9 +61,9 @@ class IncompleteCholesky:
         """The factored Gram matrix of points (n, d)."""
         if isinstance(points, Chunks):
             return streamed_cholesky(
-                kernel, points, self.rank or LARGEST_RANK, self.tolerance, PIVOTS_AT_ONCE, rng
+                kernel, points, _most_columns(self.rank), self.tolerance, RandomlyPivotedCholesky.block, rng
             )
-        factor, pivots = pivoted_cholesky(kernel, points, self.rank or LARGEST_RANK, self.tolerance)
+        factor, pivots = pivoted_cholesky(kernel, points, _most_columns(self.rank), self.tolerance)
         return LowRankGram(factor, PivotFeatures(kernel, points[pivots], factor[pivots]))
 
 
@@ -94,14 +94,14 @@ class RandomlyPivotedCholesky:
     """
 
     rank: int | None = None
-    block: int = PIVOTS_AT_ONCE
+    block: int = 50
     tolerance: float = 1e-3
 
     streams: ClassVar[bool] = True
 
     def bytes(self, n: int) -> int:
         """Memory of n rows."""
-        return 8 * n * (min(n, self.rank or LARGEST_RANK) + 2 * self.block)
+        return 8 * n * (min(n, _most_columns(self.rank)) + 2 * self.block)
 
     def rows(self, n: int) -> int:
         """Rows in one regression."""
@@ -113,10 +113,10 @@ class RandomlyPivotedCholesky:
         """The factored Gram matrix of points (n, d)."""
         if isinstance(points, Chunks):
             return streamed_cholesky(
-                kernel, points, self.rank or LARGEST_RANK, self.tolerance, self.block, rng
+                kernel, points, _most_columns(self.rank), self.tolerance, self.block, rng
             )
         factor, pivots = randomly_pivoted_cholesky(
-            kernel, points, self.rank or LARGEST_RANK, self.tolerance, self.block, rng
+            kernel, points, _most_columns(self.rank), self.tolerance, self.block, rng
         )
         return LowRankGram(factor, PivotFeatures(kernel, points[pivots], factor[pivots]))
 
@@ -183,9 +183,6 @@ def _triangle(gram: np.ndarray) -> np.ndarray:
 AS_EXACT = 1e-9
 """Residual of a factor, as a share of the trace, at which it is taken in place of the exact matrix."""
 
-ROWS_A_THREAD = 2048
-"""Rows that a thread of the blocked factorisation takes at once."""
-
 
 def pivoted_cholesky(
     kernel: Kernel, points: np.ndarray, rank: int, tolerance: float
@@ -234,7 +231,14 @@ class _RowTile:
 
 
 def randomly_pivoted_cholesky(
-    kernel: Kernel, points: np.ndarray, rank: int, tolerance: float, block: int, rng: np.random.Generator
+    kernel: Kernel,
+    points: np.ndarray,
+    rank: int,
+    tolerance: float,
+    block: int,
+    rng: np.random.Generator,
+    *,
+    rows_a_thread: int = 2048,
 ) -> tuple[np.ndarray, np.ndarray]:
     """As `pivoted_cholesky`, with random pivots, in blocks."""
     n = len(points)
@@ -243,7 +247,7 @@ def randomly_pivoted_cholesky(
     rounding = 10 * np.finfo(float).eps * residual.max()
     factor = np.zeros((n, min(rank, n)))
     pivots = np.zeros(factor.shape[1], dtype=int)
-    tiles = [slice(i, i + ROWS_A_THREAD) for i in range(0, n, ROWS_A_THREAD)]
+    tiles = [slice(i, i + rows_a_thread) for i in range(0, n, rows_a_thread)]
     # Slices, and so views: each part writes to its rows of the factor and of the residual.
     parts = [_RowTile(kernel, points[tile], factor[tile], residual[tile]) for tile in tiles]
     r = 0
@@ -255,7 +259,7 @@ def randomly_pivoted_cholesky(
             proposed = rng.choice(n, size=block, p=residual / residual.sum())
             taken = accepted(kernel, points[proposed], factor[proposed, :r], rounding, rng)
             new = proposed[taken][: factor.shape[1] - r]
-            if not len(new):  # all proposals were told by those before them: propose again
+            if not len(new):  # all proposals were explained by those before them: propose again
                 continue
             features = factor[new, :r]
             # `accepted` left only pivots that keep this positive definite

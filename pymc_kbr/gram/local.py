@@ -7,14 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg.lapack import dpotrs, spotrs
 
-from pymc_kbr.gram.gram import MOST_RAISES, RAISE
 from pymc_kbr.kernels import Gaussian, Kernel
-
-GRAM_ENTRIES_AT_ONCE = 2**20
-"""Entries of Gram matrices that are made at once: as many as stay in the cache."""
-
-TRIANGLE_ROWS = 64
-"""Rows of a triangle that are exponentiated together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,16 +19,24 @@ class LocalRegressions:
     neighbours: int
     centred: bool
     dtype: type
+    # Of Gram matrices that are made at once: as many as stay in the cache.
+    entries_at_once: int = 2**20
 
     @property
     def batch(self) -> int:
         """Observations to take at once."""
-        return max(1, GRAM_ENTRIES_AT_ONCE // self.neighbours**2)
+        return max(1, self.entries_at_once // self.neighbours**2)
 
-    def raised(self, times: int) -> float:
+    def raised(
+        self,
+        times: int,
+        *,
+        # As `raising` does.
+        by: float = 10.0,
+    ) -> float:
         """The ridge, or what it becomes when it is raised."""
         least = self.neighbours * float(np.finfo(self.dtype).eps)
-        return self.ridge if times == 0 else max(self.ridge * RAISE, least) * RAISE ** (times - 1)
+        return self.ridge if times == 0 else max(self.ridge * by, least) * by ** (times - 1)
 
     def scratch(self) -> np.ndarray:
         """Memory for a batch's Gram matrices: used again, since new memory costs more than filling it."""
@@ -54,9 +55,16 @@ class LocalRegressions:
             )
 
     def _raising(
-        self, x: np.ndarray, near: np.ndarray, ratio: np.ndarray | None, scratch: np.ndarray
+        self,
+        x: np.ndarray,
+        near: np.ndarray,
+        ratio: np.ndarray | None,
+        scratch: np.ndarray,
+        *,
+        # As `raising` does.
+        most: int = 40,
     ) -> tuple[np.ndarray, int]:
-        for times in range(MOST_RAISES):
+        for times in range(most):
             try:
                 return self._solved(x, near, ratio, scratch, times), times
             except np.linalg.LinAlgError:
@@ -95,7 +103,15 @@ class LocalRegressions:
                 weights[k] += intercept * ((1 - weights[k].sum()) / intercept.sum())
         return weights
 
-    def _gram(self, x: np.ndarray, near: np.ndarray, out: np.ndarray) -> np.ndarray:
+    def _gram(
+        self,
+        x: np.ndarray,
+        near: np.ndarray,
+        out: np.ndarray,
+        *,
+        # Of a triangle, exponentiated together.
+        triangle_rows: int = 64,
+    ) -> np.ndarray:
         """Gram matrices in the lower triangles of `out` (b, m, m); k(near, x), shape (b, m)."""
         if not isinstance(self.kernel, Gaussian):
             for k, rows in enumerate(near):
@@ -111,9 +127,9 @@ class LocalRegressions:
         )
         np.matmul(left, right.transpose(0, 2, 1), out=out)
         for first in range(
-            0, self.neighbours, TRIANGLE_ROWS
+            0, self.neighbours, triangle_rows
         ):  # the exponentials cost most: half of them will do
-            block = out[:, first : first + TRIANGLE_ROWS, : first + TRIANGLE_ROWS]
+            block = out[:, first : first + triangle_rows, : first + triangle_rows]
             np.exp(block, out=block)
         return np.exp(half[..., 0])
 

@@ -13,9 +13,6 @@ from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.hypothesis_tests.result import TestResult
 from pymc_kbr.kernels import Kernel
 
-LEAST_BLOCKS = 20
-"""Blocks below which a mean over them is not yet near normal."""
-
 
 class Centred(NamedTuple):
     """A matrix (n, n) whose diagonal is zero, as each row's sum is, and the squared norm it had before."""
@@ -56,18 +53,25 @@ def labels(m: int, n: int) -> Centred:
     return Centred(matrix, float(np.vdot(matrix, matrix)))
 
 
-def block_sizes(rows: int, block: int | None, least: int) -> int:
+def block_sizes(
+    rows: int,
+    block: int | None,
+    least: int,
+    *,
+    # Blocks of which a mean is nearly normal.
+    fewest: int = 20,
+) -> int:
     """How many blocks some rows are cut into."""
     if block is None:
         # Zaremba et al.'s heuristic: larger blocks have more power each, and leave fewer to take the mean of.
-        block = max(least, min(int(np.sqrt(rows)), rows // LEAST_BLOCKS))
+        block = max(least, min(int(np.sqrt(rows)), rows // fewest))
     whole("block", block)
     if block < least:
         raise ValueError(f"block is {block}; a block needs at least {least} rows")
     count = rows // block
-    if count < LEAST_BLOCKS:
+    if count < fewest:
         raise ValueError(
-            f"{rows} rows are {count} blocks of {block}; their mean is normal from about {LEAST_BLOCKS} on: "
+            f"{rows} rows are {count} blocks of {block}; their mean is normal from about {fewest} on: "
             "take a smaller block, or form='exact'"
         )
     return count
@@ -76,10 +80,16 @@ def block_sizes(rows: int, block: int | None, least: int) -> int:
 class Blocks:
     """Inner products of centred matrices, block after block, and the distribution of their mean."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(
+        self,
+        count: int,
+        *,
+        # Blocks whose third moments are computed: they have one distribution.
+        cubed: int = 20,
+    ) -> None:
         self._values, self._variances = np.empty(count), np.empty(count)
         self._thirds: list[float] = []
-        self._cubed = set(spread_out(count, LEAST_BLOCKS).tolist())  # blocks are alike
+        self._cubed = set(spread_out(count, cubed).tolist())  # blocks are alike
         self._flat = True
 
     def add(
@@ -114,10 +124,6 @@ class Blocks:
 # --- moments of the permutation distribution ---
 
 
-ROUNDING_OF_TRACE = 1e-14
-"""Of a matrix's trace: what centring leaves of one that is constant."""
-
-
 class Traces(NamedTuple):
     """Of a centred matrix A: tr A, tr A^2, and the sum of its squared diagonal."""
 
@@ -126,22 +132,28 @@ class Traces(NamedTuple):
     diagonal: float
 
     @classmethod
-    def of_gram(cls, gram: np.ndarray) -> Traces:
+    def of_gram(
+        cls,
+        gram: np.ndarray,
+        *,
+        # Of the trace: what centring leaves of a matrix that is constant.
+        rounding: float = 1e-14,
+    ) -> Traces:
         """Of H G H, for a Gram matrix (n, n)."""
         rows = gram.mean(axis=0)
         diagonal = np.diag(gram) - 2 * rows + rows.mean()
         n = len(gram)
         # |H G H|^2 without forming it: the means of rows, and of all, are taken out once each.
         squared = np.einsum("ij,ij->", gram, gram) - 2 * n * (rows @ rows) + (n * rows.mean()) ** 2
-        if diagonal.sum() <= ROUNDING_OF_TRACE * np.trace(gram):
+        if diagonal.sum() <= rounding * np.trace(gram):
             return cls(0.0, 0.0, 0.0)
         return cls(float(diagonal.sum()), float(squared), float(diagonal @ diagonal))
 
     @classmethod
-    def of_factor(cls, factor: np.ndarray) -> Traces:
+    def of_factor(cls, factor: np.ndarray, *, rounding: float = 1e-14) -> Traces:
         """Of H F F' H, for a factor (n, r)."""
         centred = factor - factor.mean(axis=0)
-        if np.vdot(centred, centred) <= ROUNDING_OF_TRACE * np.vdot(factor, factor):
+        if np.vdot(centred, centred) <= rounding * np.vdot(factor, factor):
             return cls(0.0, 0.0, 0.0)
         inner, diagonal = centred.T @ centred, np.einsum("ij,ij->i", centred, centred)
         return cls(float(np.trace(inner)), float(np.sum(inner**2)), float(diagonal @ diagonal))
@@ -172,9 +184,9 @@ def gamma_null(
     return gamma(mean**2 / variance, scale=scale * variance / mean)
 
 
-def refuse_equal_statistics(alike: bool) -> None:
+def refuse_equal_statistics(equal: bool) -> None:
     """Refuse permutations that have the same statistic, but for rounding."""
-    if alike:
+    if equal:
         raise ValueError(
             "all permutations have the same statistic, and no gamma distribution approximates them: the "
             "bandwidth is far below or above all distances; take another one, or form='exact' with "

@@ -54,8 +54,8 @@ def causal_learn_test(random_seed: int | None = None, **options: Any) -> type:
         def __init__(self, data: np.ndarray, **kwargs: Any) -> None:
             super().__init__(data, **kwargs)
             # Kept beside p-values that causal-learn writes to a file: what they were made by.
-            told = ", ".join(f"{name}={value}" for name, value in sorted(options.items()))
-            self.check_cache_method_consistent("pymc_kbr", f"{told}; seed {random_seed}")
+            named = ", ".join(f"{name}={value}" for name, value in sorted(options.items()))
+            self.check_cache_method_consistent("pymc_kbr", f"{named}; seed {random_seed}")
             self.assert_input_data_is_valid()
 
         def __call__(self, X: Any, Y: Any, condition_set: Any = None) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.spatial.distance import pdist
 
 from pymc_kbr.arrays.refusals import one_of, shown, squarable, whole
-from pymc_kbr.arrays.weighted import ROWS_FOR_CHOICES, spread_out_varied
+from pymc_kbr.arrays.weighted import spread_out_varied
 from pymc_kbr.embedding.learnt_lengthscale import LearntLengthscale, learn_lengthscale
 from pymc_kbr.gram.low_rank import FourierFeatures
 from pymc_kbr.hypothesis_tests.result import TestResult, by_permutation
@@ -139,12 +139,12 @@ def of_side(points: np.ndarray) -> np.ndarray:
     return float(np.median(distances_apart(points))) * 2.0 ** np.arange(-3.0, 2.0, 1.5)
 
 
-def distances_apart(points: np.ndarray) -> np.ndarray:
+def distances_apart(points: np.ndarray, *, most: int = 1000) -> np.ndarray:
     """Distances above zero between rows (n, d), or between some of many, whatever the order of the rows."""
-    if len(points) > ROWS_FOR_CHOICES:
+    if len(points) > most:
         # Sorted: which rows are taken must not depend on which sample they are of, or the level is not exact.
         points = points[np.lexsort(points.T)]
-        points = points[spread_out_varied(points, ROWS_FOR_CHOICES)]
+        points = points[spread_out_varied(points, most)]
     distances = pdist(points)
     return distances[distances > 0] if np.any(distances > 0) else np.array([median_heuristic(points)])
 
@@ -189,8 +189,8 @@ def of_several(
     pool = np.vstack([values, permuted])
     spread = pool.std(axis=0)
     # At a bandwidth at which all permutations are alike, but for rounding, no sample stands out.
-    alike = spread <= 1e-12 * np.abs(pool).max(axis=0)
-    standard = np.where(alike, 0.0, (pool - pool.mean(axis=0)) / np.where(alike, 1.0, spread))
+    equal = spread <= 1e-12 * np.abs(pool).max(axis=0)
+    standard = np.where(equal, 0.0, (pool - pool.mean(axis=0)) / np.where(equal, 1.0, spread))
     largest = standard.max(axis=1)
     value, null = float(largest[0]), largest[1:]
     return TestResult(value, by_permutation(value, null), null, kernels[int(np.argmax(standard[0]))], form)

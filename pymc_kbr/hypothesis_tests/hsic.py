@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import gamma
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.refusals import generator_of
+from pymc_kbr.arrays.refusals import generator_of, whole
 from pymc_kbr.arrays.rows import as_points, refuse_constant, refuse_unequal_rows, refuse_unlike_labels
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.gram import AS_EXACT, pivoted_cholesky
@@ -24,10 +24,7 @@ from pymc_kbr.hypothesis_tests.choices import (
 )
 from pymc_kbr.hypothesis_tests.result import TestResult, by_permutation
 from pymc_kbr.kernels import Gaussian, Kernel, median_heuristic
-from pymc_kbr.regression.kernel_ridge import RANK, TOLERANCE, KernelRegression
-
-ALL_PAIRS_ROWS = 5000
-"""Rows up to which statistics are those of all pairs."""
+from pymc_kbr.regression.kernel_ridge import KernelRegression
 
 
 @default_arithmetic
@@ -41,6 +38,7 @@ def hsic_test(
     null: str = "permutation",
     permutations: int = 1000,
     form: str = "auto",
+    exact_rows: int = 5000,
     features: int = 100,
     block: int | None = None,
     random_seed: int | np.random.Generator | None = None,
@@ -67,8 +65,10 @@ def hsic_test(
     permutations : int
     form : "auto", "exact", "random_features" or "block"
         All pairs; cosines and sines in place of the kernels; or the mean over blocks of rows that are put
-        together at random, without permutations: see `mmd_test`. "auto" is exact up to 5,000 rows, random
+        together at random, without permutations: see `mmd_test`. "auto" is exact up to `exact_rows`, random
         features above.
+    exact_rows : int
+        Rows up to which "auto" is exact.
     features : int
         Of "random_features", of each kernel, an even number.
     block : int, optional
@@ -108,6 +108,7 @@ def hsic_test(
     True
     """
     check_choices(form, statistic, null, permutations, features)
+    whole("exact_rows", exact_rows)
     refuse_unlike_labels("x", x, "y", y)
     x, y = as_points("x", x, least=5), as_points("y", y, least=5)
     refuse_unequal_rows("x", x, "y", y)
@@ -117,7 +118,7 @@ def hsic_test(
     bandwidth_x, bandwidth_y = for_both("bandwidth", bandwidth)
     kernel_x, kernel_y = for_both("kernel", kernel)
     if form == "auto":
-        form = "exact" if len(x) <= ALL_PAIRS_ROWS else "random_features"
+        form = "exact" if len(x) <= exact_rows else "random_features"
     of_x = kernels_of(x, kernel_x, bandwidth_x, of_side, null, form)
     of_y = kernels_of(y, kernel_y, bandwidth_y, of_side, null, form)
     kernels = [(one, other) for one in of_x for other in of_y]
@@ -175,7 +176,7 @@ class Side:
         """Of points (n, d) under a kernel."""
         rank = max(1, int(largest_rank_share * len(points)))
         factor, _ = pivoted_cholesky(kernel, points, rank, AS_EXACT)
-        # One of full rank was ended by its rank, not by its residual: it stands for no matrix.
+        # One of full rank was ended by its rank, not by its residual: it replaces no matrix.
         if factor.shape[1] < rank:
             return cls(None, factor)
         return cls(kernel(points), None)
@@ -362,7 +363,8 @@ def kci_test(x: Any, y: Any, z: Any, *, random_seed: int | np.random.Generator |
     sides = (np.hstack([x, z]), Gaussian(widths[0] + widths[2])), (y, Gaussian(widths[1]))
     products = np.ones((len(z), len(z)))
     for points, kernel in sides:
-        features, _ = pivoted_cholesky(kernel, points, min(len(points), RANK), TOLERANCE)
+        # As accurate as the regressions on z.
+        features, _ = pivoted_cholesky(kernel, points, min(len(points), 600), 1e-5)
         left = KernelRegression(z, features, rng).residuals
         products *= left @ left.T
     null = weighted_chi_squares(products)

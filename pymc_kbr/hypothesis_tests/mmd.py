@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.refusals import generator_of
+from pymc_kbr.arrays.refusals import generator_of, whole
 from pymc_kbr.arrays.rows import as_points, column_names, in_order, refuse_constant, refuse_unequal_columns
 from pymc_kbr.hypothesis_tests.blocks import Blocks, Traces, block_sizes, centred, gamma_null, labels
 from pymc_kbr.hypothesis_tests.choices import (
@@ -22,12 +22,6 @@ from pymc_kbr.hypothesis_tests.choices import (
 from pymc_kbr.hypothesis_tests.result import TestResult, by_permutation
 from pymc_kbr.kernels import Kernel
 
-WHOLE_GRAM_ROWS = 6000
-"""Rows of both samples together up to which their Gram matrix is formed whole."""
-
-INDICATORS_AT_ONCE = 5_000_000
-"""Entries of the indicators of permuted samples that are formed at once."""
-
 
 @default_arithmetic
 def mmd_test(
@@ -40,6 +34,7 @@ def mmd_test(
     null: str = "permutation",
     permutations: int = 1000,
     form: str = "auto",
+    exact_rows: int = 6000,
     features: int = 200,
     block: int | None = None,
     strata: tuple[Any, Any] | None = None,
@@ -68,8 +63,9 @@ def mmd_test(
     permutations : int
     form : "auto", "exact", "random_features" or "block"
         All pairs; cosines and sines in place of the kernel; or the mean over blocks of rows that are put
-        together at random, without permutations. "auto" is exact up to 6,000 rows together, random features
-        above.
+        together at random, without permutations. "auto" is exact up to `exact_rows`, random features above.
+    exact_rows : int
+        Rows of both samples together up to which "auto" is exact.
     features : int
         Of "random_features", an even number.
     block : int, optional
@@ -119,6 +115,7 @@ def mmd_test(
     True
     """
     check_choices(form, statistic, null, permutations, features)
+    whole("exact_rows", exact_rows)
     y = as_points("y", in_order("y", y, "x", column_names(x)))
     x = as_points("x", x)
     refuse_unequal_columns("x", x, "y", y)
@@ -133,7 +130,7 @@ def mmd_test(
     rng = generator_of(random_seed)
     # Of all rows, whichever sample they are of, or permutations would not be exchangeable with the sample.
     if form == "auto":
-        form = "exact" if len(pooled) <= WHOLE_GRAM_ROWS else "random_features"
+        form = "exact" if len(pooled) <= exact_rows else "random_features"
     kernels = kernels_of(pooled, kernel, bandwidth, of_pooled, null, form)
     if form == "block":
         return _by_blocks(x, y, kernels[0], block, rng)
@@ -226,10 +223,18 @@ class Discrepancies:
         within, others = within - own, others - (self._diagonal.sum() - own)
         return within / (m * (m - 1)) + others / (n * (n - 1)) - 2 * between / (m * n)
 
-    def permuted(self, count: int, rng: np.random.Generator, strata: np.ndarray | None = None) -> np.ndarray:
+    def permuted(
+        self,
+        count: int,
+        rng: np.random.Generator,
+        strata: np.ndarray | None = None,
+        *,
+        # Of the indicators of permuted samples.
+        entries_at_once: int = 5_000_000,
+    ) -> np.ndarray:
         """Those of samples of the same sizes, drawn from all rows, or from those of each stratum (N,)."""
         first = np.arange(self._size) < self.m
-        step = max(1, INDICATORS_AT_ONCE // self._size)
+        step = max(1, entries_at_once // self._size)
         found = []
         for done in range(0, count, step):
             inline = np.tile(first[:, None], min(step, count - done))

@@ -1,6 +1,5 @@
 """Kernel functions, and how their bandwidths are chosen."""
 
-from pymc_kbr.kernels.bandwidth import median_heuristic, parameter_kernel
 from pymc_kbr.kernels.kernel import (
     FAMILIES,
     PROFILES,
@@ -14,6 +13,8 @@ from pymc_kbr.kernels.kernel import (
     check_kernel,
     frequencies,
     gaussian_mean,
+    median_heuristic,
+    parameter_kernel,
     squared_distances,
 )
 

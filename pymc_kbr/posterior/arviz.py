@@ -154,7 +154,7 @@ def to_arviz(
     if store is not None:
         attributes[PATH] = str(Path(store).resolve())
     for dataset in groups.values():
-        # What a group says of itself stands above what is said of all.
+        # What a group says of itself goes before what is said of all.
         dataset.attrs = attributes | dataset.attrs
     return pack(groups)
 

@@ -464,10 +464,6 @@ class Posterior(WeightedAtoms):
 # --- display in a notebook ---
 
 
-MOST_LINES, MOST_LETTERS = 10, 48
-"""Lines of a table, and letters of a cell, that are shown."""
-
-
 @dataclass(frozen=True)
 class Shown:
     """What is shown of a value."""
@@ -476,6 +472,7 @@ class Shown:
     lines: Sequence[dict[str, Any]]
     count: int
     notes: Sequence[str] = ()
+    most_lines: int = 10
 
     def text(self) -> str:
         """For `__repr__`."""
@@ -502,11 +499,11 @@ class Shown:
     def _cells(self) -> list[list[str]]:
         if not self.lines:
             return []
-        rows = [[_cell(value) for value in line.values()] for line in self.lines[:MOST_LINES]]
+        rows = [[_cell(value) for value in line.values()] for line in self.lines[: self.most_lines]]
         return [list(self.lines[0]), *rows]
 
     def _after(self) -> list[str]:
-        hidden = self.count - min(len(self.lines), MOST_LINES)
+        hidden = self.count - min(len(self.lines), self.most_lines)
         return [*([f"... and {hidden:,} more"] if hidden > 0 else []), *map(str, self.notes)]
 
 
@@ -521,7 +518,7 @@ def shown_posterior(posterior: Any) -> Shown:
             "least atom": float(atoms[:, i].min()),
             "largest atom": float(atoms[:, i].max()),
         }
-        for i in range(min(p, MOST_LINES))
+        for i in range(p)
     ]
     settings = ", ".join(f"{name} {value:.4g}" for name, value in posterior.settings.items())
     return Shown(
@@ -536,8 +533,13 @@ def shown_posterior(posterior: Any) -> Shown:
     )
 
 
-def _cell(value: Any) -> str:
+def _cell(
+    value: Any,
+    *,
+    # Letters that are shown.
+    most: int = 48,
+) -> str:
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value:.4g}"
     words = " ".join(str(value).split())
-    return words if len(words) <= MOST_LETTERS else f"{words[: MOST_LETTERS - 3]}..."
+    return words if len(words) <= most else f"{words[: most - 3]}..."

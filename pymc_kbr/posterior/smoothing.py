@@ -12,9 +12,6 @@ from pymc_kbr.arrays.scaling import unit_deviations, units_of
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.weighted import effective_sample_size
 
-NOISE_AT_ONCE = 2**22
-"""Random numbers that are held at once."""
-
 
 def unsmoothed(
     atoms: np.ndarray, weights: np.ndarray, rows: np.ndarray, rng: np.random.Generator
@@ -49,6 +46,8 @@ def locally(
     fewest_neighbours: int = 12,
     # Different atoms, at least, whose variances correct for one-sided neighbours.
     atoms_for_variances: int = 20,
+    # Random numbers that are held.
+    numbers_at_once: int = 2**22,
 ) -> np.ndarray:
     """Noise of the covariance among each atom's neighbours."""
     carrying = np.flatnonzero(weights > 0)
@@ -85,7 +84,7 @@ def locally(
         shrunk = centre + widened * (shrunk - centre)
     result = np.empty((len(rows), q))
     # Weighted sums of the neighbours' deviations have their covariance, without one being factored.
-    for part in np.array_split(np.arange(len(rows)), max(1, len(rows) * used * q // NOISE_AT_ONCE)):
+    for part in np.array_split(np.arange(len(rows)), max(1, len(rows) * used * q // numbers_at_once)):
         noise = np.einsum("rk,qrk->rq", rng.standard_normal((len(part), used)), apart[:, place[part]])
         result[part] = shrunk[place[part]] + h * widened * noise
     return result

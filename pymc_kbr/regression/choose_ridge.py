@@ -8,25 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymc_kbr.arrays.threads import one_blas_thread, parallel_map
-from pymc_kbr.arrays.weighted import ROWS_FOR_CHOICES, spread_out_by_weight
+from pymc_kbr.arrays.weighted import spread_out_by_weight
 from pymc_kbr.gram.dense import centred_gram
-from pymc_kbr.kernels.bandwidth import parameter_kernel
-from pymc_kbr.kernels.kernel import Kernel, Linear
+from pymc_kbr.kernels.kernel import Kernel, Linear, parameter_kernel
 
 SCALES = tuple(2.0 ** np.arange(-2, 4))
 """Bandwidths that are tried, as multiples of the median heuristic."""
 
 RIDGES = tuple(10.0 ** np.arange(-6.0, 3.1, 0.5))
 """Ridges n * lambda that are tried, in units of the Gram matrix's mean diagonal (one for most kernels)."""
-
-NEAR_BEST = 0.25
-"""Standard errors by which a simpler candidate's error may exceed the lowest one."""
-
-LEAST_WEIGHT = 1e-6
-"""Rows of less weight than this share of the mean are given it, so that their residuals are defined."""
-
-NEGLIGIBLE_SHARE = 1e-3
-"""Of the largest eigenvalue: smaller ones hold no more of the posterior than noise, and cost time."""
 
 
 class LeaveOneOut:
@@ -40,9 +30,12 @@ class LeaveOneOut:
         targets: np.ndarray,
         weights: np.ndarray | None = None,
         intercept: bool = False,
+        *,
+        # Of the mean weight: rows of less are given it, so that their residuals are defined.
+        least_weight: float = 1e-6,
     ) -> None:
         d = np.ones(len(gram)) if weights is None else weights
-        self._root = np.sqrt(np.maximum(d, LEAST_WEIGHT * d.mean()))
+        self._root = np.sqrt(np.maximum(d, least_weight * d.mean()))
         # NumPy's leaves other threads, with other kernels, to work beside it; SciPy's does not.
         self._values, self._vectors = np.linalg.eigh(self._root[:, None] * gram * self._root)
         self._values = np.maximum(self._values, 0)  # rounding: the matrix is positive semi-definite
@@ -86,8 +79,8 @@ def choose_kernel_and_ridge(
     score_weights: np.ndarray | None = None,
     centred: bool = True,
     targets: np.ndarray | None = None,
-    most: int = ROWS_FOR_CHOICES,
-    near: float = NEAR_BEST,
+    most: int = 1000,
+    near: float = 0.25,
 ) -> KernelAndRidge:
     """The kernel and ridge with the smallest leave-one-out error of the conditional mean."""
     # Shapes: statistics (n, d); parameters (n, p); weights (n,); score_weights (n,); targets (n, t).
@@ -126,7 +119,7 @@ def choose_kernel_and_ridge(
 
 
 def simplest_near_the_best(
-    squares: np.ndarray, degrees: np.ndarray, weights: np.ndarray, near: float = NEAR_BEST
+    squares: np.ndarray, degrees: np.ndarray, weights: np.ndarray, near: float = 0.25
 ) -> tuple[int, float]:
     """The number of the candidate with the fewest degrees of freedom among the nearly best, and its error."""
     # Shapes: squares (c, n); degrees (c,); weights (n,).
@@ -159,11 +152,17 @@ def beats_simple_ones(
     return bool(excess[best] > least_errors * standard_errors[best])
 
 
-def embedding_targets(parameters: np.ndarray, base: np.ndarray | None = None) -> np.ndarray:
+def embedding_targets(
+    parameters: np.ndarray,
+    base: np.ndarray | None = None,
+    *,
+    # Of the largest eigenvalue: smaller ones hold no more of the posterior than noise.
+    negligible: float = 1e-3,
+) -> np.ndarray:
     """A factor F (n, t) of the parameters' Gram matrix, centred about its mean under `base`, if given."""
     gram = parameter_kernel(parameters)(parameters)
     if base is not None:
         gram = centred_gram(gram, base)
     values, vectors = np.linalg.eigh(gram)
-    large = values > NEGLIGIBLE_SHARE * values[-1]
+    large = values > negligible * values[-1]
     return vectors[:, large] * np.sqrt(values[large])

@@ -14,9 +14,6 @@ from pymc_kbr.gram import LowRankGram, RandomlyPivotedCholesky
 from pymc_kbr.kernels import FAMILIES, median_heuristic
 from pymc_kbr.regression.choose_ridge import RIDGES, SCALES, choose_kernel_and_ridge
 
-RANK, TOLERANCE = 600, 1e-5
-"""Where the factorisation of the Gram matrix ends: rank, and residual as a share of the trace."""
-
 
 class KernelRegression:
     """Regression of targets on statistics in the space of a Gaussian kernel, plus a constant."""
@@ -31,8 +28,8 @@ class KernelRegression:
         weights: np.ndarray | None = None,
         # Rows on which the bandwidth is chosen.
         most: int = 700,
-        rank: int = RANK,
-        tolerance: float = TOLERANCE,
+        rank: int = 600,
+        tolerance: float = 1e-5,
     ) -> None:
         d = np.ones(len(x)) if weights is None else weights / weights.mean()
         standard = (targets - targets.mean(axis=0)) / unit_deviations(targets)
@@ -51,23 +48,18 @@ class KernelRegression:
         self.estimates = self._ridge.estimates
         self.leverages_capped = self._ridge.leverages_capped
 
-    def predict(self, x: np.ndarray) -> np.ndarray:
+    def predict(self, x: np.ndarray, *, rows_at_once: int = 4096) -> np.ndarray:
         """Conditional means at statistics (k, d), shape (k, t)."""
-        parts = np.array_split(x, max(1, len(x) // FEATURE_ROWS_AT_ONCE))
+        parts = np.array_split(x, max(1, len(x) // rows_at_once))
         return np.concatenate([self._ridge.predict(self._gram.feature_map(part)) for part in parts])
 
 
 # --- ridge regression with leave-one-out residuals ---
 
 
-ROWS_SCORED = 10_000
-"""Rows on which the ridge is chosen, of a regression on all."""
-
-FEATURE_ROWS_AT_ONCE = 4096
-"""Rows whose features, or leverages, are computed at once."""
-
-LARGEST_LEVERAGE = 0.99
-"""A row that determines its own prediction to this share is not divided by less than one minus it."""
+def cap_leverages(leverages: np.ndarray, *, largest: float = 0.99) -> np.ndarray:
+    """Leverages for left-out residuals: a row that determines its own prediction says little."""
+    return np.minimum(leverages, largest)
 
 
 class RidgeRegression:
@@ -114,15 +106,22 @@ class _Tall:
         self._values = np.maximum(values, 0)
         self._right = self._vectors.T @ (features.T @ targets)
 
-    def errors(self, ridges: Sequence[float], unit: np.ndarray) -> np.ndarray:
+    def errors(
+        self,
+        ridges: Sequence[float],
+        unit: np.ndarray,
+        *,
+        # Rows on which the ridge is chosen, of a regression on all.
+        most: int = 10_000,
+    ) -> np.ndarray:
         """Sum of squared left-out residuals over `unit` (t,) of some rows, for each ridge."""
-        rows = spread_out(len(self._features), ROWS_SCORED)
+        rows = spread_out(len(self._features), most)
         rotated = self._features[rows] @ self._vectors
         inverse = 1 / (self._values[:, None] + np.array(ridges))
         leverages = self._share[rows, None] + rotated**2 @ inverse
         slopes = inverse[:, :, None] * self._right[:, None, :]
         residuals = self._targets[rows, None] - np.tensordot(rotated, slopes, axes=1)
-        left_out = residuals / (1 - np.minimum(leverages, LARGEST_LEVERAGE))[:, :, None]
+        left_out = residuals / (1 - cap_leverages(leverages))[:, :, None]
         return np.sum((left_out / unit) ** 2, axis=(0, 2))
 
     def solve(
@@ -132,21 +131,22 @@ class _Tall:
         # Eigenvalues of F' F below this share of the ridge are left out of leverages, which they would raise
         # by as much.
         negligible_for_leverage: float = 1e-6,
+        rows_at_once: int = 4096,
     ) -> _Solution:
         """See `_Solution`."""
         inverse = 1 / (self._values + ridge)
         large = self._values > negligible_for_leverage * ridge
         directions = self._vectors[:, large] * np.sqrt(inverse[large])
-        blocks = np.array_split(self._features, max(1, len(self._features) // FEATURE_ROWS_AT_ONCE))
+        blocks = np.array_split(self._features, max(1, len(self._features) // rows_at_once))
         of_slopes = np.concatenate([np.sum((block @ directions) ** 2, axis=1) for block in blocks])
         # The constant's share is orthogonal to centred features, so that leverages add up.
         leverage = self._share + of_slopes
         coefficients = self._vectors @ (inverse[:, None] * self._right)
         residuals = self._targets - self._features @ coefficients
         return _Solution(
-            residuals / (1 - np.minimum(leverage, LARGEST_LEVERAGE))[:, None],
-            residuals / (1 - np.minimum(of_slopes, LARGEST_LEVERAGE))[:, None],
-            int(np.sum(leverage > LARGEST_LEVERAGE)),
+            residuals / (1 - cap_leverages(leverage))[:, None],
+            residuals / (1 - cap_leverages(of_slopes))[:, None],
+            int(np.sum(leverage > cap_leverages(leverage))),
             coefficients,
         )
 

@@ -75,7 +75,7 @@ class Rounds:
 
     def run(self) -> ReferenceTable:
         """Make the rounds, those that a store does not hold, and the table of them all."""
-        self.options = dataclasses.replace(self.options, failures_told=False)
+        self.options = dataclasses.replace(self.options, warns_of_failures=False)
         table = self._made()
         on_failure = self.options.on_failure
         warn_of_failures(len(table.failures), self.asked["draws"], on_failure)

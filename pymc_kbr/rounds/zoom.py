@@ -148,7 +148,7 @@ def zoom(
         timeout=timeout,
         progressbar=progressbar,
         to_be_extended=False,
-        failures_told=False,
+        warns_of_failures=False,
     )
     if store is not None:
         folder_of_stores(path_of("store", store))

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.estimators import Adjusted, Estimator, KernelLikelihood, Rejection
-from pymc_kbr.estimators.adjusted import ACCEPTED, MOST_ACCEPTED
 from pymc_kbr.estimators.likelihood.autoregressive import MOST_SPARINGLY
 from pymc_kbr.estimators.likelihood.choice import are_few
 
@@ -21,6 +20,9 @@ def default_candidates(
     dependent: int | None = None,
     few: int = MOST_SPARINGLY,
     most_for_curves: int = 250,
+    # As `Adjusted` accepts by default.
+    accepted_share: float = 0.3,
+    most_accepted: int = 10_000,
 ) -> tuple[list[Estimator], list[Estimator]]:
     """Those that are always tried of n rows of d statistics, and fallbacks where no likelihood holds.
 
@@ -50,7 +52,7 @@ def default_candidates(
             KernelLikelihood("diagonal_scale", scale=d <= most_for_curves),
             KernelLikelihood("location_scale", scale=estimates),
         ]
-    nearest = Adjusted(accepted(min(ACCEPTED * n, MOST_ACCEPTED), own), "kernel_ridge")
+    nearest = Adjusted(accepted(min(accepted_share * n, most_accepted), own), "kernel_ridge")
     of_estimates = Adjusted(accepted(0.1 * n, estimates), "heteroscedastic_local_linear")
     regression, other = (nearest, of_estimates) if d <= few else (of_estimates, nearest)
     fallbacks: list[Estimator] = [other, Rejection(1.0, most=100, kernel="top_hat", scale=own)]

@@ -1,6 +1,5 @@
 """From a PyMC model to a reference table: the only place that looks inside a PyMC model."""
 
-from pymc_kbr.simulation.failures import SimulationError, warn_of_failures
 from pymc_kbr.simulation.forward_model import ForwardModel
 from pymc_kbr.simulation.model.learned_simulator import LearnedSimulator
 from pymc_kbr.simulation.model.set_simulator import set_simulator
@@ -10,10 +9,9 @@ from pymc_kbr.simulation.predictive import simulate_data
 from pymc_kbr.simulation.prior.model_prior import ModelPrior, model_prior
 from pymc_kbr.simulation.prior.proposal import Proposal, check_can_be_proposed
 from pymc_kbr.simulation.prior.truncated import Within
+from pymc_kbr.simulation.resume_store import SimulationError, simulate_table, warn_of_failures, weights_of
 from pymc_kbr.simulation.simulate import simulate, simulate_to_store
 from pymc_kbr.simulation.simulate_models import simulate_models
-from pymc_kbr.simulation.simulate_table import simulate_table
-from pymc_kbr.simulation.stages import weights_of
 from pymc_kbr.simulation.streams import entropy_of
 
 __all__ = [

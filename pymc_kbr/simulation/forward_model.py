@@ -33,7 +33,6 @@ from pymc_kbr.simulation.prior.draws import DrawnPrior, PriorSampler
 from pymc_kbr.simulation.prior.log_density import LogDensity, log_density_of
 from pymc_kbr.simulation.prior.mass import support_of_model
 from pymc_kbr.simulation.prior.proposal import Proposal, ProposalSampler
-from pymc_kbr.simulation.prior.support import ROWS_FOR_BOUNDS
 from pymc_kbr.simulation.prior.truncated import (
     TruncatedSampler,
     Within,
@@ -47,10 +46,6 @@ from pymc_kbr.tables.checks import check_varies, describe
 
 if TYPE_CHECKING:
     import pymc as pm
-
-
-MASS_BLOCKS = 100
-"""Blocks of draws from which the prior's mass in its support is found, where it is not one."""
 
 
 @dataclass(eq=False)
@@ -93,7 +88,7 @@ class ForwardModel:
         # Bounds are read from draws of a fixed seed: the same model has the same support in every table.
         prior = PriorSampler(graph, 0)
         draws = prior.block(0)
-        check_varies(draws[:ROWS_FOR_BOUNDS], graph.parameters)
+        check_varies(draws, graph.parameters)
         log_known = known_log_likelihood(graph)
         support = support_of_model(graph, draws, log_known)
         simulator = RowSimulator.of(graph, 0)
@@ -252,7 +247,8 @@ class ForwardModel:
         inside = self.support.contains(self.prior.block(0))
         if inside.all():
             return 0.0
-        others = [self.support.contains(self.prior.block(number)) for number in range(1, MASS_BLOCKS)]
+        # A hundred blocks of draws: the log of a share of a half is known to 0.003.
+        others = [self.support.contains(self.prior.block(number)) for number in range(1, 100)]
         return float(np.log(np.mean([inside, *others])))
 
 
@@ -293,15 +289,13 @@ def _hyperplanes(support: Support) -> float:
 # --- a trial of the first rows ---
 
 
-FEWEST_FIRST_ROWS = 3
-"""Rows that have to succeed: one alone cannot show whether a batch keeps rows apart, two may be alike."""
-
-SPARE_FIRST_ROWS = 7
-"""More rows that are tried, where some fail."""
-
-
-def enough_first_rows(graph: ModelGraph) -> int:
-    """How many first rows have to succeed: `FEWEST_FIRST_ROWS`, or more: no size in the model."""
+def enough_first_rows(
+    graph: ModelGraph,
+    *,
+    # One row cannot show whether a batch keeps rows apart, and two may have equal values.
+    fewest: int = 3,
+) -> int:
+    """How many first rows have to succeed: some, or more: no size in the model."""
     sizes: set[int] = set()
     shapes = [variable.shape for variable in (*graph.parameters.variables, *graph.statistics.variables)]
     shapes += [data.shape for data in graph.observed_data.values()]
@@ -313,7 +307,7 @@ def enough_first_rows(graph: ModelGraph) -> int:
     for shape in shapes:
         lengths = [length for length in shape if length is not None]
         sizes |= {*lengths, math.prod(lengths)}
-    return next(count for count in itertools.count(FEWEST_FIRST_ROWS) if count not in sizes)
+    return next(count for count in itertools.count(fewest) if count not in sizes)
 
 
 def check_signatures(graph: ModelGraph) -> None:

@@ -37,7 +37,7 @@ class SimulationOptions:
         where the table ends within it. Otherwise no batch has more rows than the table.
     proposal : Proposal, optional
         What parameters are drawn from instead of the prior; there are no bounds (`within`) then.
-    failures_told : bool
+    warns_of_failures : bool
         Whether there is a warning where many simulations fail. Rounds count those of all their tables.
 
     Raises
@@ -58,7 +58,7 @@ class SimulationOptions:
     progressbar: bool = True
     to_be_extended: bool = True
     proposal: Proposal | None = None
-    failures_told: bool = True
+    warns_of_failures: bool = True
 
     def __post_init__(self) -> None:
         whole("draws", self.draws)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import errno
 import functools
 import inspect
@@ -12,8 +13,9 @@ import textwrap
 import time
 import types
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -23,29 +25,36 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.op import Op
 
+from pymc_kbr.arrays.support import Support
+from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.arrays.users_line import users_line
-from pymc_kbr.simulation.failures import check_failures
-from pymc_kbr.simulation.forward_model import FEWEST_FIRST_ROWS, SPARE_FIRST_ROWS, ForwardModel, PilotRun
-from pymc_kbr.simulation.model.read import ModelGraph, is_simulator
-from pymc_kbr.simulation.model.vector_simulator import function_of
-from pymc_kbr.simulation.options import SimulationOptions, pieces_of, versions
-from pymc_kbr.simulation.stages import (
-    IN_BATCHES,
-    ROW_BY_ROW,
-    ExecutionPlan,
-    Simulation,
-    choose_execution,
-    open_simulation,
-    provenance_of,
-    simulate_rows,
-    try_first_rows,
+from pymc_kbr.simulation.forward_model import (
+    ForwardModel,
+    PilotRun,
+    enough_first_rows,
+    simulate_first_rows,
 )
+from pymc_kbr.simulation.model.read import ModelGraph, inputs_of, is_simulator
+from pymc_kbr.simulation.model.vector_simulator import function_of
+from pymc_kbr.simulation.options import Clock, Destination, InMemory, SimulationOptions, pieces_of, versions
+from pymc_kbr.simulation.prior.draws import DrawnPrior, PriorSampler
+from pymc_kbr.simulation.prior.proposal import ProposalSampler
+from pymc_kbr.simulation.prior.truncated import TruncatedSampler
+from pymc_kbr.simulation.progress import progress_bar
 from pymc_kbr.simulation.streams import entropy_of
-from pymc_kbr.simulation.workers.executors import SECONDS_A_CHUNK, rows_a_chunk, rows_a_stored_chunk
-from pymc_kbr.tables.checks import shortened
+from pymc_kbr.simulation.workers.executors import (
+    Isolated,
+    check_picklable,
+    rows_a_chunk,
+    rows_a_stored_chunk,
+    simulate_chunks,
+)
+from pymc_kbr.simulation.workers.row_simulator import Chunk, RowSimulator
+from pymc_kbr.tables.checks import check_support, shortened
 from pymc_kbr.tables.file import OBSERVED_DATA, PRIOR_RATIO
 from pymc_kbr.tables.layout import ARRAYS, DONE, FAILED
-from pymc_kbr.tables.origin import Origin
+from pymc_kbr.tables.origin import Failures, Origin
+from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.store import TableStore, locked, real_path
 from pymc_kbr.tables.stored_table import StoredTable, has_prior_ratio
 
@@ -172,7 +181,7 @@ def _result(held: TableStore, simulation: Simulation, write: bool = False) -> St
     table = StoredTable(held, options.draws, graph.observed, graph.observed_data)
     rows = table.failures.rows.tolist()
     failures = dict(zip(rows, table.failures.messages, strict=True))
-    check_failures(options.draws, failures, table.origin.on_failure, told=options.failures_told)
+    check_failures(options.draws, failures, table.origin.on_failure, warn=options.warns_of_failures)
     return table
 
 
@@ -409,10 +418,13 @@ def _some_rows(
     first_rows: PilotRun,
     done: np.ndarray,
     changed: bool,
+    *,
+    # Of changed code, at least: as many as the first rows of a table that are tried.
+    fewest: int = 10,
 ) -> Any:
     options, simulator = simulation.options, simulation.simulator
     most = rows_a_chunk(way.simulator, options.draws, first_rows.seconds, options.cores)
-    most = max(most, FEWEST_FIRST_ROWS + SPARE_FIRST_ROWS) if changed else most
+    most = max(most, fewest) if changed else most
     good = np.flatnonzero(done)
     if not len(good):
         return
@@ -433,6 +445,9 @@ def _some_blocks(
     first_rows: PilotRun,
     done: np.ndarray,
     changed: bool,
+    *,
+    # Of comparing: then no further block is simulated again.
+    enough_seconds: float = 0.25,
 ) -> Any:
     block = way.simulator.block_rows
     rows = np.flatnonzero(done[:block])
@@ -441,7 +456,7 @@ def _some_blocks(
         # Drawn as a whole, also where the table ends within it.
         found = way.simulator.simulate(0, simulation.prior[0:block])
         yield rows, found.statistics[rows]
-    if time.perf_counter() - began > SECONDS_A_CHUNK and not changed:
+    if time.perf_counter() - began > enough_seconds and not changed:
         return
     whole = held.whole_rows(len(done))
     for number in range(len(done) // block - 1, 0, -1):
@@ -703,3 +718,354 @@ def _source_of(function: Callable[..., Any]) -> str | None:
         if isinstance(node, ast.FunctionDef) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
     return ast.unparse(tree)
+
+
+# --- simulate into memory or into a store ---
+
+
+def simulate_table(
+    options: SimulationOptions, forward: ForwardModel, head: ReferenceTable | None = None
+) -> ReferenceTable | StoredTable:
+    """Simulate a table: a `StoredTable` where the options name a store.
+
+    Parameters
+    ----------
+    options : SimulationOptions
+    forward : ForwardModel
+        The model, which may have made other tables before.
+    head : ReferenceTable, optional
+        The first rows, simulated in memory with the same options but for their number, and to be extended:
+        only the others are simulated, and the table is what it would be without.
+
+    Raises
+    ------
+    TypeError, ValueError, SimulationError, OSError
+        As `simulate`.
+    """
+    # BLAS sums in another order with more threads: one thread everywhere keeps the bits the same.
+    with one_blas_thread():
+        if options.store is not None:
+            return simulate_in_store(options, forward)
+        return _simulate_in_memory(options, forward, head)
+
+
+def _simulate_in_memory(
+    options: SimulationOptions, forward: ForwardModel, head: ReferenceTable | None
+) -> ReferenceTable:
+    graph, draws = forward.graph, options.draws
+    with open_simulation(options, forward, entropy_of(options.random_seed)) as simulation:
+        first_rows = try_first_rows(simulation, known=False)
+        way = choose_execution(simulation, first_rows)
+        chunk_rows = rows_a_chunk(way.simulator, draws, first_rows.seconds, options.cores)
+        arrays = InMemory(draws, chunk_rows, graph)
+        if head is not None:
+            arrays.begin_with(head, way.simulator.block_rows if way.batched else 1)
+        simulate_rows(simulation, way, first_rows, arrays)
+    check_failures(draws, arrays.failures, options.on_failure, warn=options.warns_of_failures)
+    ratio = simulation.prior_ratio(arrays.parameters)
+    kept, failed = split_failures(draws, arrays.failures, arrays.parameters, ratio)
+    return ReferenceTable(
+        parameters=arrays.parameters[kept],
+        statistics=arrays.statistics[kept],
+        observed=graph.observed,
+        parameter_columns=graph.parameters,
+        statistic_columns=graph.statistics,
+        support=simulation.support,
+        failures=failed,
+        seed=simulation.entropy,
+        observed_data=graph.observed_data,
+        provenance={
+            **provenance_of(simulation, way),
+            **simulation.sampler.account(),
+            "prior_rejected": f"{simulation.prior.rejected_share:.4g}",
+        },
+        timings=simulation.clock.laps,
+        origin=simulation.origin,
+        prior_ratio=None if ratio is None else ratio[kept],
+    )
+
+
+# --- stages of a simulation ---
+
+
+ROW_BY_ROW, IN_BATCHES = "row by row", "in batches"
+"""The ways to simulate, in words: they have different random streams."""
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """A table that has been asked for, before its first row: see `open_simulation`."""
+
+    options: SimulationOptions
+    forward: ForwardModel
+    entropy: int
+    sampler: PriorSampler | TruncatedSampler | ProposalSampler
+    support: Support
+    prior: DrawnPrior
+    simulator: RowSimulator
+    isolated: Isolated
+    clock: Clock
+
+    @property
+    def origin(self) -> Origin:
+        """What tables ask of their history."""
+        return Origin(
+            between_bounds=self.options.within is not None,
+            from_proposal=self.options.proposal is not None,
+            known=self.forward.graph.known_names,
+            prior_mass=1.0 if self.options.within is None else None,
+            on_failure="condition" if self.options.on_failure == "condition" else "drop",
+            inputs=inputs_of(self.forward.graph.model),
+        )
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows are no draws of the prior, or a known likelihood weights them."""
+        return self.origin.weighted
+
+    def prior_ratio(self, parameters: np.ndarray) -> np.ndarray | None:
+        """What weights rows at parameters (n, p), shape (n,); None where these are draws of the prior."""
+        if not self.weighted:
+            return None
+        proposal, log_known = self.options.proposal, self.forward.log_known
+        log_weights = np.zeros(len(parameters))
+        if proposal is not None:
+            log_prior = self.forward.log_prior(parameters)
+            log_weights -= proposal.log_ratio(parameters, log_prior, self.options.draws)
+        # Without a likelihood weights are at most one over the prior's share: no constant need be taken out.
+        return np.exp(log_weights) if log_known is None else weights_of(log_weights + log_known(parameters))
+
+
+def weights_of(log_weights: np.ndarray) -> np.ndarray:
+    """Weights (n,) from their logarithms, the largest one.
+
+    Raises
+    ------
+    ValueError
+        If all are zero.
+    """
+    highest = log_weights.max()
+    if highest == -np.inf:
+        raise ValueError(
+            "the observed variables whose density is known are impossible at the parameters of every "
+            "simulation; look at the prior and the data, or leave these variables out"
+        )
+    return np.exp(log_weights - highest)
+
+
+@dataclass(frozen=True, eq=False)
+class ExecutionPlan:
+    """How the rows after the first ones are simulated."""
+
+    simulator: RowSimulator
+    reason: str
+
+    @property
+    def batched(self) -> bool:
+        """Whether in batches."""
+        return self.simulator.batch is not None
+
+
+@contextmanager
+def open_simulation(options: SimulationOptions, forward: ForwardModel, entropy: int) -> Iterator[Simulation]:
+    """A simulation whose prior can be drawn; what it starts ends with the block."""
+    clock = Clock({"compile": forward.take_seconds()})
+    sampler, support = forward.sampler(entropy, options.within, proposal=options.proposal)
+    clock.lap("compile")
+    simulator = forward.row_simulator(entropy, options.timeout)
+    with Isolated(simulator, options.cores) as isolated:
+        prior = DrawnPrior(sampler, support)
+        yield Simulation(options, forward, entropy, sampler, support, prior, simulator, isolated, clock)
+
+
+def try_first_rows(
+    simulation: Simulation,
+    known: bool,
+    *,
+    # More rows that are tried, where some fail.
+    spare: int = 7,
+) -> PilotRun:
+    """Simulate the first rows, where they can do no harm; a single one where the way is `known`."""
+    options, graph = simulation.options, simulation.forward.graph
+    enough = enough_first_rows(graph)
+    parameters = simulation.prior[: enough + spare]
+    check_support(simulation.support, parameters, graph.parameters.names)
+    if options.isolates_first_rows or options.executor is not None:
+        check_picklable(graph)
+    try_row = simulation.isolated.try_row if options.isolates_first_rows else simulation.simulator.try_row
+    return simulate_first_rows(simulation.simulator, parameters, try_row, 1 if known else enough)
+
+
+def choose_execution(simulation: Simulation, first_rows: PilotRun, row_by_row: bool = False) -> ExecutionPlan:
+    """In batches where these give what single rows gave; `row_by_row` where that is decided."""
+    options, forward = simulation.options, simulation.forward
+    simulator, reason = simulation.simulator, "as the store was begun"
+    if not row_by_row:
+        simulator, reason = forward.in_batches(simulator, first_rows, options.batched, options.progressbar)
+    # A table of its own needs no more of its last batch than it has rows.
+    if not options.to_be_extended:
+        simulator = dataclasses.replace(simulator, block_rows=min(simulator.block_rows, options.draws))
+    if options.cores > 1 and simulator.batch is None:
+        check_picklable(forward.graph)
+    simulation.clock.lap("check")
+    return ExecutionPlan(simulator, reason)
+
+
+def simulate_rows(
+    simulation: Simulation, way: ExecutionPlan, first_rows: PilotRun, destination: Destination
+) -> None:
+    """Simulate what the destination lacks; what the first rows have is taken from there."""
+    options, prior = simulation.options, simulation.prior
+    pieces = destination.pieces()
+    # First rows were simulated one by one: they are rows of the table only where the others are, too.
+    tried = 0 if way.batched else len(first_rows.chunk.statistics)
+    missing = sum(map(len, pieces))
+    with progress_bar(options.progressbar) as bar:
+        task = bar.add_task(
+            f"Simulating {IN_BATCHES if way.batched else ROW_BY_ROW}",
+            total=options.draws,
+            completed=options.draws - missing,
+        )
+        # A piece of which only some rows were tried is simulated as a whole.
+        while pieces and pieces[0].stop <= tried:
+            piece = pieces.pop(0)
+            parameters = prior[slice(piece.start, piece.stop)]
+            chunk = first_rows.chunk.part(piece.start, piece.stop)
+            bar.advance(task, _keep(simulation, destination, chunk, parameters))
+        # A batch is drawn as a whole, also where the table ends within it.
+        block = way.simulator.block_rows if way.batched else 1
+        whole = [range(piece.start, -(-piece.stop // block) * block) for piece in pieces]
+        # The process that has tried the first rows has compiled the model already.
+        started = simulation.isolated.take_over() if whole else None
+        for chunk, parameters in simulate_chunks(
+            way.simulator,
+            prior,
+            whole,
+            cores=options.cores,
+            executor=options.executor,
+            started=started,
+            store=options.store,
+        ):
+            bar.advance(task, _keep(simulation, destination, chunk, parameters))
+    simulation.clock.lap("simulate")
+
+
+def _keep(simulation: Simulation, destination: Destination, chunk: Chunk, parameters: np.ndarray) -> int:
+    """Write those rows of a chunk that were asked for, and how many they are."""
+    options = simulation.options
+    # A batch is drawn as a whole and may end after the table.
+    count = min(len(parameters), options.draws - chunk.start)
+    parameters, chunk = parameters[:count], chunk.head(chunk.start + count)
+    failures = dict(chunk.failures)
+    # Failed rows are written before the error is raised: the same call need not simulate the others again.
+    destination.write(chunk.start, parameters, chunk.statistics, failures)
+    if failures and options.on_failure == "raise":
+        raise_failure(
+            min(failures), failures, options.draws, parameters, chunk.start, simulation.forward.graph
+        )
+    return count
+
+
+def provenance_of(simulation: Simulation, way: ExecutionPlan) -> dict[str, str]:
+    """What is shown of how a table is made."""
+    options, sampler = simulation.options, simulation.sampler
+    return {
+        "simulated_by": "a PyMC model",
+        "simulated": IN_BATCHES if way.batched else ROW_BY_ROW,
+        "why": way.reason,
+        "prior_drawn": IN_BATCHES if sampler.batched else ROW_BY_ROW,
+        "cores": str(options.cores) if options.executor is None else type(options.executor).__name__,
+        **sampler.provenance(),
+        **simulation.origin.words,
+        **versions(),
+    }
+
+
+# --- simulations that fail ---
+
+
+class SimulationError(RuntimeError):
+    """A simulation failed.
+
+    Parameters
+    ----------
+    message : str
+    row : int
+        The draw that failed.
+    parameters : dict of str to float
+        Its parameters, by column name.
+    """
+
+    def __init__(self, message: str, row: int, parameters: dict[str, float]) -> None:
+        super().__init__(message)
+        self.row = row
+        self.parameters = parameters
+
+
+def raise_failure(
+    row: int, failures: dict[int, str], draws: int, parameters: np.ndarray, start: int, graph: ModelGraph
+) -> None:
+    """Stop at a failed row of a chunk that begins with row `start`, and name its parameters."""
+    named = dict(zip(graph.parameters.names, parameters[row - start].tolist(), strict=True))
+    shown = ", ".join(f"{name} = {value:.6g}" for name, value in named.items())
+    raise SimulationError(
+        f"simulation {row} of {draws} failed at {shown}: {failures[row]}. Correct the simulator there, or "
+        "pass on_failure='drop' to leave such rows out and keep their parameters (or 'condition', where a "
+        "failure is not informative about the parameters)",
+        row,
+        named,
+    )
+
+
+def split_failures(
+    draws: int, failures: dict[int, str], parameters: np.ndarray, ratio: np.ndarray | None
+) -> tuple[slice | np.ndarray, Failures]:
+    """The rows of the table, and the failed ones with their parameters and density ratio."""
+    if not failures:
+        return slice(draws), Failures.none(parameters.shape[1])
+    rows = np.array(sorted(failures))
+    kept = np.ones(draws, dtype=bool)
+    kept[rows] = False
+    messages = tuple(failures[r] for r in rows.tolist())
+    of_failed = None if ratio is None else ratio[rows]
+    return np.flatnonzero(kept), Failures(rows, parameters[rows], messages, of_failed)
+
+
+def check_failures(draws: int, failures: dict[int, str], on_failure: str, *, warn: bool) -> None:
+    """Refuse a table of failures; warn where they are many, and `warn` says so."""
+    if failures and draws - len(failures) < 2:
+        first = min(failures)
+        raise SimulationError(
+            f"{len(failures)} of {draws} simulations failed, the first with {failures[first]}; "
+            "a table needs two that succeed",
+            first,
+            {},
+        )
+    if warn:
+        warn_of_failures(len(failures), draws, on_failure)
+
+
+def warn_of_failures(
+    failed: int,
+    draws: int,
+    on_failure: str,
+    *,
+    # Share of failed simulations above which there is a warning.
+    many_failures: float = 0.01,
+) -> None:
+    """Warn where more than `many_failures` of the simulations failed, and say what that means."""
+    if failed > many_failures * draws:
+        meaning = (
+            "failures say nothing about the parameters (on_failure='condition'): the likelihood is that of "
+            "the data given success, and the prior stays as it is"
+            if on_failure == "condition"
+            else "the data were observed, so parameters at which simulations fail more often become less "
+            "probable (on_failure='drop'); if a failure says nothing about the parameters, pass "
+            "on_failure='condition', or take `table.with_on_failure('condition')`"
+        )
+        warnings.warn(
+            f"{failed} of {draws} simulations ({failed / draws:.1%}) failed and were dropped, and their "
+            f"parameters are in `table.failures`: {meaning}",
+            UserWarning,
+            stacklevel=users_line(),
+        )

@@ -13,7 +13,7 @@ from pymc_kbr.arrays.refusals import path_of
 from pymc_kbr.simulation.forward_model import ForwardModel
 from pymc_kbr.simulation.options import SimulationOptions
 from pymc_kbr.simulation.prior.truncated import Within
-from pymc_kbr.simulation.simulate_table import simulate_table
+from pymc_kbr.simulation.resume_store import simulate_table
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 

@@ -37,8 +37,8 @@ MARKS = ("format", "format_version", "checksum")
 ROW_ARRAYS = ("parameters", "statistics", "message", "status")
 """The arrays that have a row for each simulation, in the order in which a chunk of them is written."""
 
-DIGESTS, DIGESTS_A_FILE = "digest", 4096
-"""The array of what each chunk of rows holds, and how many of them one file has."""
+DIGESTS = "digest"
+"""The array of what each chunk of rows holds."""
 
 DIGESTED = ("parameters", "statistics", "message", "status")
 """Its first columns: CRC-32 of a chunk of these arrays. The last one is the number of rows they are of."""
@@ -168,7 +168,13 @@ def add_array(
 
 
 def _add_row_arrays(
-    group: zarr.Group, rows: int, chunk_rows: int, columns: Mapping[str, Sequence[str]]
+    group: zarr.Group,
+    rows: int,
+    chunk_rows: int,
+    columns: Mapping[str, Sequence[str]],
+    *,
+    # Which are written together.
+    digests_a_file: int = 4096,
 ) -> None:
     """The arrays with a row for each simulation, empty: chunks that are all fill value take no space."""
     for name, side, dtype, empty in (
@@ -190,7 +196,7 @@ def _add_row_arrays(
     group.create_array(
         DIGESTS,
         shape=(-(-rows // chunk_rows), len(DIGESTED) + 1),
-        chunks=(DIGESTS_A_FILE, len(DIGESTED) + 1),
+        chunks=(digests_a_file, len(DIGESTED) + 1),
         dtype="uint32",
         fill_value=0,
         dimension_names=("chunk", "digested"),
@@ -248,7 +254,7 @@ ZARR_CODECS = frozenset({"bytes", "zstd", "vlen-utf8", "crc32c", "gzip", "blosc"
 
 ZARR_TYPES = frozenset(
     {"bool", "float32", "float64", "string"}
-    | {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+    | {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"}
 )
 
 HDF5_FILTERS = frozenset({h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32})

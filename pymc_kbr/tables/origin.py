@@ -78,12 +78,12 @@ class Origin:
         known = tuple(fields.get("known", ()))
         # Version 0.1 had one mark for rows from a proposal and for rows that a known likelihood weights.
         marked = fields.pop("proposed", False)
-        told = "refined" in words or documents.get("proposal") is not None
-        elsewhere = fields.get("between_bounds") or told
+        recorded = "refined" in words or documents.get("proposal") is not None
+        elsewhere = fields.get("between_bounds") or recorded
         return cls(
             **{
                 "prior_mass": None if elsewhere else 1.0,  # which earlier versions did not keep
-                "from_proposal": marked and (told or not known),
+                "from_proposal": marked and (recorded or not known),
                 "rounds": words.get("rounds", ""),
                 **fields,
                 "noise": tuple(fields["noise"]),

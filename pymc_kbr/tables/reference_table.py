@@ -85,7 +85,7 @@ class Conversions:
         Raises
         ------
         TypeError, ValueError
-            If a name is missing, stands twice or is on both sides, a value is missing, infinite or not a
+            If a name is missing, occurs twice or is on both sides, a value is missing, infinite or not a
             number, or a parameter lies outside its bounds, or is discrete and no whole number; or if a
             constraint is no linear inequality, a row breaks it, or constraints contradict each other.
 

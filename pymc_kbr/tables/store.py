@@ -26,7 +26,6 @@ from pymc_kbr.tables.layout import (
     ARRAYS,
     DIGESTED,
     DIGESTS,
-    DIGESTS_A_FILE,
     DONE,
     FAILED,
     MARKS,
@@ -487,8 +486,9 @@ class TableStore:
         self._digests[chunk] = 0
         if values is not None:
             self._digests[chunk] = [*map(self._digest, values), len(values[0])]
-        first = chunk // DIGESTS_A_FILE * DIGESTS_A_FILE
-        file = slice(first, first + DIGESTS_A_FILE)
+        of_a_file = self._arrays[DIGESTS].chunks[0]
+        first = chunk // of_a_file * of_a_file
+        file = slice(first, first + of_a_file)
         self._arrays[DIGESTS][file] = self._digests[file]
 
     @contextmanager

@@ -24,8 +24,8 @@ class Source:
 
 
 @pytest.fixture(params=[{}, {"chunks": (64, 3)}, {"chunks": ((64, 64), (3,))}, {"chunk_rows": 300}])
-def source(request, monkeypatch):
-    monkeypatch.setattr("pymc_kbr.arrays.chunks.BLOCK_ROWS", 256)
+def source(request, set_default):
+    set_default(Chunks.__init__, block_rows=256)
     return Source(**request.param)
 
 
@@ -41,8 +41,8 @@ def test_blocks_are_all_rows_once_in_order(source):
     assert parts[-1][0].stop == len(Chunks(source)) == 1003
 
 
-def test_chunks_much_larger_than_a_block_are_cut(monkeypatch):
-    monkeypatch.setattr("pymc_kbr.arrays.chunks.BLOCK_ROWS", 100)
+def test_chunks_much_larger_than_a_block_are_cut(set_default):
+    set_default(Chunks.__init__, block_rows=100)
     assert next(Chunks(Source(chunk_rows=400)).blocks())[0] == slice(0, 400)
     assert next(Chunks(Source(chunk_rows=401)).blocks())[0] == slice(0, 100)
 
@@ -85,10 +85,10 @@ def test_moments_of_blocks_are_those_of_all_rows():
     np.testing.assert_array_equal(moments.scaler(False).scale, 1.0)
 
 
-def test_a_scan_is_scales_and_a_sample(monkeypatch):
-    monkeypatch.setattr("pymc_kbr.arrays.chunks.BLOCK_ROWS", 256)
-    monkeypatch.setattr("pymc_kbr.estimators.estimator.SAMPLED_ROWS", 100)
-    monkeypatch.setattr("pymc_kbr.estimators.estimator.ROWS_FOR_CHOICES", 30)
+def test_a_scan_is_scales_and_a_sample(set_default):
+    set_default(Chunks.__init__, block_rows=256)
+    set_default(scan_table, sampled=100)
+    set_default(scan_table, for_choices=30)
     theta = ROWS[:, :2]
     scan = scan_table(Chunks(Source(theta)), Chunks(Source()), True)
     np.testing.assert_allclose(scan.scaler.transform(ROWS), Scaler.fit(ROWS).transform(ROWS), atol=1e-9)
@@ -103,8 +103,8 @@ def test_a_scan_is_scales_and_a_sample(monkeypatch):
 
 
 @pytest.mark.parametrize("side", ["parameters", "statistics"])
-def test_a_scan_names_the_first_row_that_is_not_finite(side, monkeypatch):
-    monkeypatch.setattr("pymc_kbr.arrays.chunks.BLOCK_ROWS", 256)
+def test_a_scan_names_the_first_row_that_is_not_finite(side, set_default):
+    set_default(Chunks.__init__, block_rows=256)
     bad = ROWS.copy()
     bad[700, 1], bad[701, 0] = np.nan, np.inf
     sides = {"parameters": ROWS, "statistics": ROWS, side: bad}
@@ -114,9 +114,9 @@ def test_a_scan_names_the_first_row_that_is_not_finite(side, monkeypatch):
 
 @pytest.mark.parametrize("count", [1, 5, 300, 1003])
 @pytest.mark.parametrize("offset", [0.0, 1e6])
-def test_merged_neighbours_are_those_of_the_tree(count, offset, monkeypatch):
-    monkeypatch.setattr("pymc_kbr.arrays.chunks.BLOCK_ROWS", 256)
-    monkeypatch.setattr("pymc_kbr.arrays.neighbours.PAIRS", 500)
+def test_merged_neighbours_are_those_of_the_tree(count, offset, set_default):
+    set_default(Chunks.__init__, block_rows=256)
+    set_default(Merge.query, pairs=500)
     points = (ROWS - ROWS.mean(axis=0)) / ROWS.std(axis=0) + offset
     x = points[:4] + 0.1
     merge, tree = neighbours_of(Chunks(Source(points))), neighbours_of(points)

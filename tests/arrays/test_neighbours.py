@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from pymc_kbr.arrays.chunks import Chunks
-from pymc_kbr.arrays.neighbours import EVERY, Merge, Tree, nearest
+from pymc_kbr.arrays.neighbours import Merge, Tree, nearest
 
 
 @pytest.mark.parametrize("count", [1, 40, 700, 3999, 4000])
@@ -16,7 +16,7 @@ def test_the_nearest_are_those_of_a_full_sort(count):
 def test_an_edge_that_is_guessed_too_near_is_found_among_all():
     """Every sixteenth number is small, so the guess is far too small for a thousand of them."""
     squares = 1 + np.random.default_rng(0).random(8000)
-    squares[::EVERY] = 0.0
+    squares[::16] = 0.0
     assert set(squares[nearest(squares, 1000)]) == {0.0, *np.sort(squares[squares > 0])[:500]}
 
 

@@ -17,9 +17,10 @@ from matplotlib.patches import Polygon, Rectangle
 import pymc_kbr as pk
 from pymc_kbr.arrays.plotting import BARS, OBSERVED, POSTERIOR, PRIOR, TRUTH, WRONG
 from pymc_kbr.checking.calibration import Calibration, JointTransforms, Recovery
-from pymc_kbr.checking.plots import LEVELS
 from pymc_kbr.checking.statistic_contributions import StatisticContributions, StatisticRelevance
 from pymc_kbr.tables.columns import Columns
+
+LEVELS = np.linspace(0, 1, 51)
 
 
 @pytest.fixture(autouse=True)

@@ -20,8 +20,8 @@ from pymc_kbr.checking.coarseness import Coarseness, coarseness, coarseness_of
 from pymc_kbr.checking.diagnostics import _misspecified
 from pymc_kbr.checking.held_out import HeldOut, _density_of, hold_out
 from pymc_kbr.checking.observation_support import ObservationSupport
+from pymc_kbr.checking.predictive_check import squared_discrepancies
 from pymc_kbr.checking.prior_sensitivity import _by_column, _diagnosis
-from pymc_kbr.embedding.discrepancy import squared_discrepancies
 from pymc_kbr.estimators.fitted_table import build_table
 from pymc_kbr.kernels import median_heuristic
 from pymc_kbr.posterior.scores import energy_score
@@ -305,8 +305,8 @@ def test_the_bandwidth_that_is_asked_for_is_that_of_distances_and_test(monkeypat
     assert found.observed["y"] != pytest.approx(squared_discrepancies([data, *simulated])[0, 1:].mean())
 
 
-def test_the_test_of_pooled_sets_is_of_some_rows_spread_over_all(monkeypatch):
-    monkeypatch.setattr(predictive_check, "ENTRIES", 10)
+def test_the_test_of_pooled_sets_is_of_some_rows_spread_over_all(monkeypatch, set_default):
+    set_default(predictive_check._tested, entries=10)
     sets = [np.linspace(0, 1, 10)[:, None], *(np.full((5, 1), i) + np.arange(5.0)[:, None] for i in range(8))]
     seen = []
     monkeypatch.setattr(predictive_check, "mmd_test", lambda x, y, **given: seen.append((x, y)))
@@ -339,7 +339,7 @@ def test_regions_have_the_draws_metric_and_choose_rows_by_it():
     assert np.any(np.diff(away[near.rows]) < 0)
     few = region.rows(theta, None, rng, 2500)
     assert set(few.more) == set(np.argsort(away)[:2500])
-    assert len(few.rows) == near_rows.ROWS_INSIDE
+    assert len(few.rows) == 300
     assert set(few.rows) <= set(few.more)
 
 
@@ -388,7 +388,7 @@ def test_a_second_look_with_more_rows_is_taken_where_the_first_is_not_clear(
     )
     found = coarseness(Drawn(0.0), a_table(), random_seed=1)
     assert found.size == pytest.approx(size)
-    assert fewest == [near_rows.FEWEST_INSIDE, near_rows.ROWS_INSIDE][:looks]
+    assert fewest == [200, 300][:looks]
 
 
 def test_means_are_apart_in_the_smaller_deviation(monkeypatch):
@@ -436,7 +436,7 @@ def test_the_other_posterior_is_of_rows_with_noise_and_their_weights(monkeypatch
     rows = np.arange(120)
     near = near_rows.NearRows(rows, rows)
     ratio = np.linspace(0.1, 2.0, 300)
-    coarse_module._other(table, near, ratio, lambda t: 0 * t[:, 0], None, np.random.default_rng(1))
+    coarse_module._other(table, near, 3.0, ratio, lambda t: 0 * t[:, 0], None, np.random.default_rng(1))
     parameters, statistics, given = seen[0]
     np.testing.assert_array_equal(parameters, table.parameters[:120])
     np.testing.assert_array_equal(given["ratio"], ratio[:120])
@@ -626,7 +626,7 @@ def test_points_are_in_deviations_of_draws_and_features_hold_their_products():
     np.testing.assert_allclose(columns[:, 2:5], products)
     together, own = columns[:, 5:-4], columns[:, -4:]
     np.testing.assert_allclose(np.sum(together**2, axis=1), 1)
-    phases = local_classifier.OWN_FREQUENCY * points
+    phases = 1.5 * points
     np.testing.assert_allclose(own, np.hstack([np.cos(phases), np.sin(phases)]))
 
 

@@ -101,14 +101,14 @@ def test_few_landmarks_stand_between_all_other_points(sample, rng):
 
 
 @pytest.mark.parametrize("noise", [1e-3, 1e-6])
-def test_many_rows_have_a_posterior_at_the_noise_that_fits_them(noise, monkeypatch):
+def test_many_rows_have_a_posterior_at_the_noise_that_fits_them(noise, set_default):
     x = np.random.default_rng(5).normal(size=(6_000, 1))
-    monkeypatch.setattr(conditioned, "MATRIX_ENTRIES_AT_ONCE", 150_000)  # in parts that are not of one size
+    set_default(conditioned.ThroughLandmarks.on, entries_at_once=150_000)  # in parts that are not of one size
     found = BayesianKernelEmbedding(1.0, noise).fit(x)
     at = np.linspace(-2, 2, 9)
     # With far more rows than dimensions the mean is the empirical embedding but for the jitter.
     np.testing.assert_allclose(found.mean(at), found.empirical(at), atol=1e-4)
-    assert np.all(found.deviation(at) < 3 * np.sqrt(noise / 1000 + conditioned.LANDMARK_JITTER))
+    assert np.all(found.deviation(at) < 3 * np.sqrt(noise / 1000 + 1e-7))
 
 
 @pytest.fixture(scope="module")

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from pymc_kbr.embedding import embedding as embedding_module
+from pymc_kbr.checking.predictive_check import squared_discrepancies
 from pymc_kbr.embedding import preimage
-from pymc_kbr.embedding.discrepancy import squared_discrepancies
 from pymc_kbr.embedding.embedding import Atoms, Embedding
 from pymc_kbr.embedding.projection import _largest_eigenvalue, onto_simplex, project_to_simplex
 from pymc_kbr.kernels import Gaussian, Laplace, Linear, Matern, median_heuristic
@@ -29,14 +28,14 @@ def distance(embedding, points, weights):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_inner_products_are_double_sums_in_any_blocks(kernel, monkeypatch):
+def test_inner_products_are_double_sums_in_any_blocks(kernel, set_default):
     one, other = make(kernel=kernel), make(RNG.normal(size=(9, 2)), RNG.normal(size=9), kernel)
     expected = sum(
         w * v * kernel(a[None], b[None])[0, 0]
         for w, a in zip(one.weights, one.atoms.points, strict=True)
         for v, b in zip(other.weights, other.atoms.points, strict=True)
     )
-    monkeypatch.setattr(embedding_module, "GRAM_ROWS_AT_ONCE", 10)
+    set_default(Embedding.inner, rows_at_once=10)
     assert one.inner(other) == pytest.approx(expected, abs=1e-12)
     assert other.inner(one) == pytest.approx(expected, abs=1e-12)
     assert one.distance(other) == pytest.approx(distance(one, other.atoms.points, other.weights))
@@ -47,19 +46,17 @@ def test_the_distance_of_what_rounding_makes_negative_is_zero():
     assert one.distance(make(POINTS[::-1] * 1e-9, SIGNED[::-1])) == pytest.approx(0, abs=1e-7)
 
 
-def test_the_gram_matrix_is_whole_for_few_atoms_and_factored_for_many(monkeypatch):
+def test_the_gram_matrix_is_whole_for_few_atoms_and_factored_for_many():
     atoms, v = Atoms(POINTS, Gaussian(1.5)), RNG.normal(size=25)
     whole = Gaussian(1.5)(POINTS)
     np.testing.assert_array_equal(atoms.gram, whole)
     np.testing.assert_allclose(atoms.apply_gram(v), whole @ v)
-    monkeypatch.setattr(embedding_module, "EXACT_ATOMS", 24)
-    factored = Atoms(POINTS, Gaussian(1.5))
+    factored = Atoms(POINTS, Gaussian(1.5), most_exact=24)
     assert factored.gram.shape[1] < 25
     left = np.trace(whole - factored.gram @ factored.gram.T)
     assert 0 <= left <= 1e-4 * 25
     np.testing.assert_allclose(factored.apply_gram(v), factored.gram @ (factored.gram.T @ v))
-    monkeypatch.setattr(embedding_module, "FACTOR_RANK", 3)
-    assert Atoms(POINTS, Gaussian(1.5)).gram.shape == (25, 3)
+    assert Atoms(POINTS, Gaussian(1.5), most_exact=24, rank=3).gram.shape == (25, 3)
 
 
 def test_a_normal_distribution_without_spread_is_an_atom():

@@ -5,7 +5,6 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import multivariate_normal
 
-from pymc_kbr.embedding import marginal_likelihood as marginal_low_rank
 from pymc_kbr.embedding.marginal_likelihood import (
     GaussianMeasure,
     Jacobian,
@@ -123,8 +122,8 @@ def test_gradient_where_blocks_of_rows_are_not_whole(rng):
 
 @pytest.mark.parametrize("measure", MEASURES, ids=repr)
 @pytest.mark.parametrize("landmarks", [10, 30])
-def test_low_rank_gradient_is_that_of_differences(landmarks, measure, points, monkeypatch):
-    monkeypatch.setattr(marginal_low_rank, "KERNEL_ROWS_AT_ONCE", 7)
+def test_low_rank_gradient_is_that_of_differences(landmarks, measure, points, set_default):
+    set_default(LowRankMarginalLikelihood.__call__, rows_at_once=7)
     likelihood = LowRankMarginalLikelihood(points, landmarks, 0.1, measure)
     _, slopes = likelihood(LENGTHSCALE)
     np.testing.assert_allclose(slopes, differences(likelihood, LENGTHSCALE), rtol=1e-7)

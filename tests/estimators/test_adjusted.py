@@ -9,7 +9,6 @@ from pymc_kbr.arrays.bijections import Interval
 from pymc_kbr.arrays.support import Block, Support
 from pymc_kbr.embedding.embedding import Atoms, Embedding
 from pymc_kbr.embedding.projection import project_to_simplex
-from pymc_kbr.estimators import adjusted
 
 
 @pytest.fixture
@@ -114,7 +113,6 @@ def test_settings_hold_those_of_the_regressions(rows):
 def test_the_default_accepts_near_rows_by_the_epanechnikov_kernel(rows):
     inner = pk.Adjusted()._inner()
     assert (inner.accepted, inner.most, inner.kernel) == (0.3, 10_000, "epanechnikov")
-    assert (adjusted.ACCEPTED, adjusted.MOST_ACCEPTED) == (0.3, 10_000)
     assert pk.Adjusted(pk.Rejection(0.2, scale=False)).scale_of_statistics() is False
     assert pk.Adjusted().scale_of_statistics() is True
     for smoothing in ("local", "none"):

@@ -8,6 +8,7 @@ import pytest
 
 import pymc_kbr as pk
 from pymc_kbr.arrays.support import Support
+from pymc_kbr.estimators.estimator import scan_table
 from tests.estimators.parts import Parts
 
 THETA = np.random.default_rng(2).normal(size=(40, 2))
@@ -110,8 +111,8 @@ def test_a_prior_partly_beyond_the_rows_is_warned_about_with_its_share():
 
 @pytest.mark.parametrize("parts", [True, False])
 @pytest.mark.parametrize("row", [0, 7, 299])
-def test_an_outlier_is_named_wherever_the_rows_are_read_from(parts, row, monkeypatch):
-    monkeypatch.setattr("pymc_kbr.estimators.estimator.SAMPLED_ROWS", 60)
+def test_an_outlier_is_named_wherever_the_rows_are_read_from(parts, row, set_default):
+    set_default(scan_table, sampled=60)
     rng = np.random.default_rng(4)
     theta = rng.normal(size=(300, 2))
     x = theta + rng.normal(size=(300, 2))

@@ -7,7 +7,7 @@ from scipy.linalg import inv
 import pymc_kbr as pk
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.support import Support
-from pymc_kbr.estimators import kernel_bayes, rule_estimator
+from pymc_kbr.estimators import embedding
 from pymc_kbr.estimators.prior_weights import PriorWeights, ratio_settings
 from pymc_kbr.gram import Exact, IncompleteCholesky
 from pymc_kbr.kernels import Gaussian
@@ -183,16 +183,16 @@ def test_what_memory_does_not_hold_is_refused(arrays, draws, monkeypatch):
         8 * 20**2: pk.Localised(20, 1.5, 1e-2),
     }
     for needed, estimator in estimators.items():
-        monkeypatch.setattr(rule_estimator, "physical_memory", lambda n=needed: n / 0.8)
+        monkeypatch.setattr(embedding, "physical_memory", lambda n=needed: n / 0.8)
         estimator.fit(theta, x)
-        monkeypatch.setattr(rule_estimator, "physical_memory", lambda n=needed: 0.999 * n / 0.8)
+        monkeypatch.setattr(embedding, "physical_memory", lambda n=needed: 0.999 * n / 0.8)
         with pytest.raises(MemoryError, match="take solver='auto' or 'nystroem'"):
             estimator.fit(theta, x)
-    monkeypatch.setattr(rule_estimator, "physical_memory", lambda: 1e12)
+    monkeypatch.setattr(embedding, "physical_memory", lambda: 1e12)
     for prior, count in ((draws, L), (None, N)):
-        monkeypatch.setattr(kernel_bayes, "physical_memory", lambda m=count: 16 * N * m / 0.8)
+        monkeypatch.setattr(embedding, "physical_memory", lambda m=count: 16 * N * m / 0.8)
         pk.KernelBayes(1.5, 1e-4, atoms="prior").fit(theta, x, prior=prior)
-        monkeypatch.setattr(kernel_bayes, "physical_memory", lambda m=count: 0.999 * 16 * N * m / 0.8)
+        monkeypatch.setattr(embedding, "physical_memory", lambda m=count: 0.999 * 16 * N * m / 0.8)
         with pytest.raises(MemoryError, match=f"{N} rows and {count} draws"):
             pk.KernelBayes(1.5, 1e-4, atoms="prior").fit(theta, x, prior=prior)
 

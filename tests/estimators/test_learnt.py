@@ -19,10 +19,7 @@ from pymc_kbr.estimators.summaries import (
     Transformed,
     coordinates,
     make_summary,
-    posterior_mean,
-    relevance,
 )
-from pymc_kbr.estimators.summaries import posterior_mean as joint_posterior_mean
 from pymc_kbr.estimators.summaries.relevance import mean_gradients
 from pymc_kbr.estimators.summaries.transformed import CommonScale, Dependent
 from pymc_kbr.gram import pivoted_cholesky
@@ -69,8 +66,8 @@ def test_gradients_are_differences_of_the_regression(scales, rng):
 
 
 @pytest.mark.parametrize("rows", [N, 50])
-def test_relevance_is_three_rounds_of_gradients(rows, arrays, monkeypatch):
-    monkeypatch.setattr(relevance, "ROWS_FOR_GRADIENTS", rows)
+def test_relevance_is_three_rounds_of_gradients(rows, arrays, set_default):
+    set_default(Relevance.fit, rows_for_gradients=rows)
     x, theta = arrays
     few = spread_out(N, rows)
     scaler = Scaler.fit(x)
@@ -88,19 +85,17 @@ def test_relevance_is_three_rounds_of_gradients(rows, arrays, monkeypatch):
     assert values[0] >= 0.1 - 1e-9
     np.testing.assert_allclose(found.transform(x[:4]), scaler.transform(x[:4]) @ found.matrix)
     assert found.size == 3
-    assert relevance.PARAMETER_FEATURES == 50
 
 
 def test_parameters_that_do_not_vary_leave_statistics_as_they_are(arrays):
     x = arrays[0]
     found = Relevance.fit(x, np.full((N, 1), 2.0))
     np.testing.assert_allclose(found.transform(x), Scaler.fit(x).transform(x))
-    assert relevance.ROWS_FOR_GRADIENTS == 2000
 
 
 @pytest.mark.parametrize("most", [10_000, 45, 30])
-def test_the_posterior_mean_is_a_regression_of_which_rows_are_left_out(most, arrays, monkeypatch):
-    monkeypatch.setattr(posterior_mean, "ROWS_FOR_POSTERIOR_MEAN", most)
+def test_the_posterior_mean_is_a_regression_of_which_rows_are_left_out(most, arrays, set_default):
+    set_default(PosteriorMean.fit, most_rows=most)
     x, theta = arrays
     step = max(1, N // most)
     metric = Relevance.fit(x, theta)
@@ -193,10 +188,9 @@ def test_statistics_that_hardly_vary_have_joint_estimates():
         assert np.isfinite(JointPosteriorMean.fit(x, theta).transform(x)).all()
 
 
-def test_a_joint_regression_of_some_rows_predicts_the_others(arrays, monkeypatch):
+def test_a_joint_regression_of_some_rows_predicts_the_others(arrays):
     x, theta = arrays
-    monkeypatch.setattr(joint_posterior_mean, "ROWS_FOR_POSTERIOR_MEAN", 100)
-    found = JointPosteriorMean.fit(x, theta)
+    found = JointPosteriorMean.fit(x, theta, most_rows=100)
     used = spread_out(len(x), 100)
     others = np.setdiff1d(np.arange(len(x)), used)
     at = found.coordinates(x)

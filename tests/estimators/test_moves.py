@@ -11,7 +11,6 @@ from pymc_kbr.estimators.adjustments import (
     NoAdjustment,
     make_adjustment,
 )
-from pymc_kbr.estimators.adjustments import adjustment as joint_neighbours
 from pymc_kbr.estimators.adjustments.adjustment import squared_residual_logarithms
 from pymc_kbr.regression.kernel_ridge import KernelRegression
 
@@ -68,9 +67,9 @@ def test_joint_neighbours_are_the_formula(given, count, weighted, rows, observed
     np.testing.assert_allclose(adjustment.move(observed, near, np.ones(M)), expected, rtol=1e-9)
 
 
-def test_joint_neighbours_follow_a_linear_map(rows, observed, near, rng, monkeypatch):
+def test_joint_neighbours_follow_a_linear_map(rows, observed, near, rng, set_default):
     x, slopes = rows[0], np.array([[1.0, -2.0], [0.5, 3.0]])
-    monkeypatch.setattr(joint_neighbours, "RIDGE", 1e-12)
+    set_default(JointNeighbours.move, ridge_share=1e-12)
     adjustment = JointNeighbours().fit(x, x @ slopes + 7, None, rng)
     expected = np.broadcast_to(observed @ slopes + 7, (M, 2))
     np.testing.assert_allclose(adjustment.move(observed, near, np.ones(M)), expected, rtol=1e-8)

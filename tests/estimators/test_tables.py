@@ -8,14 +8,15 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
 
 import pymc_kbr as pk
+from pymc_kbr.arrays.chunks import Chunks
 from pymc_kbr.arrays.names import Names
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.weighted import spread_out
+from pymc_kbr.estimators import embedding
 from pymc_kbr.estimators import estimator as streamed_table
-from pymc_kbr.estimators import nadaraya_watson, rule_estimator
-from pymc_kbr.estimators.estimator import StreamedTable
+from pymc_kbr.estimators.embedding import kernel_units
+from pymc_kbr.estimators.estimator import StreamedTable, scan_table
 from pymc_kbr.estimators.fitted_table import build_table
-from pymc_kbr.estimators.localised import kernel_units
 from pymc_kbr.gram import Nystroem
 from pymc_kbr.kernels import Gaussian, Laplace, Linear
 
@@ -43,9 +44,9 @@ def arrays(rng):
 
 
 @pytest.fixture(autouse=True)
-def small_blocks(monkeypatch):
-    monkeypatch.setattr("pymc_kbr.arrays.chunks.BLOCK_ROWS", 64)
-    monkeypatch.setattr(nadaraya_watson, "PAIRS", 50)
+def small_blocks(set_default):
+    set_default(Chunks.__init__, block_rows=64)
+    set_default(pk.NadarayaWatson._nearest_weights, pairs=50)
 
 
 STREAMED = {
@@ -87,10 +88,10 @@ def test_rows_on_the_disk_give_what_rows_in_memory_give(name, arrays):
         assert there.settings()[name] == pytest.approx(value, rel=1e-6)
 
 
-def test_a_regression_on_some_rows_leaves_each_of_these_out(arrays, monkeypatch):
+def test_a_regression_on_some_rows_leaves_each_of_these_out(arrays, set_default):
     theta, x = arrays
-    monkeypatch.setattr("pymc_kbr.estimators.estimator.SAMPLED_ROWS", 60)
-    monkeypatch.setattr("pymc_kbr.estimators.estimator.ROWS_FOR_CHOICES", 40)
+    set_default(scan_table, sampled=60)
+    set_default(scan_table, for_choices=40)
     fitted = pk.Adjusted(pk.Rejection(30)).fit(*map(Source, arrays), random_seed=1)
     rows = fitted.table_.sample.numbers
     assert 60 <= len(rows) < N
@@ -147,15 +148,15 @@ def test_weights_that_memory_does_not_hold_are_refused(arrays, monkeypatch):
     fitted.weights(arrays[1][:2])
     with pytest.raises(MemoryError, match="condition on fewer observations at once"):
         fitted.weights(arrays[1][:3])
-    monkeypatch.setattr(rule_estimator, "physical_memory", lambda: 8 * N**2 / 0.81)
+    monkeypatch.setattr(embedding, "physical_memory", lambda: 8 * N**2 / 0.81)
     with pytest.raises(MemoryError, match="the Gram matrix of 160 rows"):
         pk.ConditionalMean(2.0, 1e-3).fit(*map(Source, arrays))
     pk.ConditionalMean(2.0, 1e-3, solver=Nystroem(25)).fit(*map(Source, arrays))
 
 
-def test_what_is_left_out_of_many_rows_is_said(arrays, monkeypatch):
+def test_what_is_left_out_of_many_rows_is_said(arrays, set_default):
     x = arrays[1]
-    monkeypatch.setattr(nadaraya_watson, "MOST_ATOMS", 50)
+    set_default(pk.NadarayaWatson._nearest_weights, most_atoms=50)
     observed = x[:2]
     whole = pk.NadarayaWatson(1.0).fit(*arrays).weights(observed)
     fitted = pk.NadarayaWatson(1.0).fit(*map(Source, arrays))

@@ -1,10 +1,12 @@
 """Small regressions side by side against each of them written out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.linalg import solve
 
-from pymc_kbr.gram import DenseGram, local
+from pymc_kbr.gram import DenseGram
 from pymc_kbr.gram.local import LocalRegressions
 from pymc_kbr.kernels import Gaussian, Matern
 
@@ -57,19 +59,18 @@ def test_single_precision_is_near_to_double(centred):
     assert not np.array_equal(single, double)
 
 
-def test_triangles_of_many_rows_are_made_in_parts(monkeypatch):
+def test_triangles_of_many_rows_are_made_in_parts(set_default):
     whole, _ = weights_of(regressions())
-    monkeypatch.setattr(local, "TRIANGLE_ROWS", 5)
+    set_default(LocalRegressions._gram, triangle_rows=5)
     np.testing.assert_allclose(weights_of(regressions())[0], whole, rtol=1e-12)
 
 
-def test_a_batch_fills_its_memory_and_no_more(monkeypatch):
-    monkeypatch.setattr(local, "GRAM_ENTRIES_AT_ONCE", 3 * M**2 + 1)
-    assert regressions().batch == 3
-    assert regressions().scratch().shape == (3, M, M)
-    assert regressions(dtype=np.float32).scratch().dtype == np.float32
-    monkeypatch.setattr(local, "GRAM_ENTRIES_AT_ONCE", 5)
-    assert regressions().batch == 1
+def test_a_batch_fills_its_memory_and_no_more():
+    made = replace(regressions(), entries_at_once=3 * M**2 + 1)
+    assert made.batch == 3
+    assert made.scratch().shape == (3, M, M)
+    assert replace(made, dtype=np.float32).scratch().dtype == np.float32
+    assert replace(made, entries_at_once=5).batch == 1
 
 
 def test_only_the_ridge_of_the_one_that_needs_it_is_raised():

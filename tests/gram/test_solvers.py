@@ -17,7 +17,7 @@ from pymc_kbr.gram import (
     make_solver,
     pivoted_cholesky,
 )
-from pymc_kbr.gram.gram import MOST_RAISES, raising
+from pymc_kbr.gram.gram import raising
 from pymc_kbr.gram.incomplete_cholesky import accepted, randomly_pivoted_cholesky
 from pymc_kbr.gram.solvers import solver_for, streams
 from pymc_kbr.kernels import Gaussian, Linear, Matern
@@ -256,7 +256,7 @@ def test_a_matrix_that_no_ridge_helps_is_given_up():
 
     with pytest.raises(np.linalg.LinAlgError, match="no"):
         raising(factor, 1.0, 1e-8)
-    assert len(tried) == MOST_RAISES + 1
+    assert len(tried) == 41
     tried.clear()
     with pytest.raises(np.linalg.LinAlgError, match="no"):
         raising(factor, 1e305, 1e-8)

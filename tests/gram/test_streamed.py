@@ -37,8 +37,8 @@ class Source:
 
 
 @pytest.fixture
-def points(monkeypatch):
-    monkeypatch.setattr("pymc_kbr.arrays.chunks.BLOCK_ROWS", 20)
+def points(set_default):
+    set_default(Chunks.__init__, block_rows=20)
     return Chunks(Source())
 
 

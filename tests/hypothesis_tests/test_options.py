@@ -22,15 +22,12 @@ X, Y = (np.random.default_rng(seed).normal(0.4 * seed, 1.0, size=(30, 2)) for se
 
 
 @pytest.mark.parametrize(
-    ("module", "limit", "test", "rows"),
-    [(mmd, "WHOLE_GRAM_ROWS", mmd_test, 60), (hsic, "ALL_PAIRS_ROWS", hsic_test, 30)],
+    ("test", "rows"),
+    [(mmd_test, 60), (hsic_test, 30)],
 )
-def test_rows_beyond_what_a_matrix_holds_are_compared_by_random_features(
-    module, limit, test, rows, monkeypatch
-):
+def test_rows_beyond_what_a_matrix_holds_are_compared_by_random_features(test, rows):
     for most, form in ((rows, "exact"), (rows - 1, "random_features")):
-        monkeypatch.setattr(module, limit, most)
-        found = test(X, Y, permutations=5, features=20, random_seed=1)
+        found = test(X, Y, permutations=5, features=20, random_seed=1, exact_rows=most)
         assert found.form == form
         asked = test(X, Y, permutations=5, features=20, random_seed=1, form=form)
         assert found.statistic == asked.statistic
@@ -50,8 +47,8 @@ def test_there_are_as_many_random_features_as_asked_for(module, test, monkeypatc
     assert set(widths) == {14}
 
 
-def test_permutations_in_parts_are_as_many_as_asked_for_and_all_their_own(monkeypatch):
-    monkeypatch.setattr(mmd, "INDICATORS_AT_ONCE", 4 * 60)
+def test_permutations_in_parts_are_as_many_as_asked_for_and_all_their_own(set_default):
+    set_default(mmd.Discrepancies.permuted, entries_at_once=4 * 60)
     found = mmd_test(X, Y, permutations=10, random_seed=1)
     assert len(found.null) == len(np.unique(found.null)) == 10
 

@@ -91,11 +91,10 @@ def test_a_low_rank_factor_is_close_to_the_gram_matrix(rng):
     assert np.abs(factor @ factor.T - kernel(points)).max() < 1e-5
 
 
-def test_large_and_small_sets_of_atoms_have_the_same_projections(rng, monkeypatch):
+def test_large_and_small_sets_of_atoms_have_the_same_projections(rng):
     points, weights = rng.normal(size=(150, 2)), rng.normal(scale=0.02, size=150) + 1 / 150
     exact = project_to_simplex(Embedding(Atoms(points, Gaussian(0.8)), weights), 2000, 0)
-    monkeypatch.setattr("pymc_kbr.embedding.embedding.EXACT_ATOMS", 10)
-    factored = project_to_simplex(Embedding(Atoms(points, Gaussian(0.8)), weights), 2000, 0)
+    factored = project_to_simplex(Embedding(Atoms(points, Gaussian(0.8), most_exact=10), weights), 2000, 0)
     gram = Gaussian(0.8)(points)
     distances = [(v - weights) @ gram @ (v - weights) for v in (exact, factored)]
     assert distances[1] == pytest.approx(distances[0], rel=0.02)

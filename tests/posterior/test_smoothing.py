@@ -179,11 +179,11 @@ def test_neighbours_among_some_atoms_span_the_same_neighbourhood(rng):
     assert off.std(axis=1, ddof=1).mean() == pytest.approx(h * np.sqrt(50**2 / 12) / 2499, rel=0.15)
 
 
-def test_many_draws_are_made_in_parts(rng, monkeypatch):
+def test_many_draws_are_made_in_parts(rng, set_default):
     atoms, weights = rng.normal(size=(50, 2)), np.full(50, 0.02)
     rows = np.arange(50).repeat(4)
     whole = SMOOTHINGS["local"](atoms, weights, rows, np.random.default_rng(1))
-    monkeypatch.setattr("pymc_kbr.posterior.smoothing.NOISE_AT_ONCE", 500)
+    set_default(SMOOTHINGS["local"], numbers_at_once=500)
     parts = SMOOTHINGS["local"](atoms, weights, rows, np.random.default_rng(1))
     np.testing.assert_allclose(parts, whole)
 

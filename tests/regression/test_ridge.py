@@ -123,19 +123,19 @@ def test_a_row_that_determines_its_own_prediction_is_capped_and_counted():
     )
 
 
-def test_the_ridge_of_many_rows_is_chosen_on_some(monkeypatch):
+def test_the_ridge_of_many_rows_is_chosen_on_some(set_default):
     features, targets, d = problem(5, None)
-    monkeypatch.setattr(ridge_module, "ROWS_SCORED", 10)
+    set_default(ridge_module._Tall.errors, most=10)
     rows = np.linspace(0, N - 1, 10).round().astype(int)
     unit = targets.std(axis=0)
     errors = [np.sum((left_out(features, targets, d, r)[rows] / unit) ** 2) for r in RIDGES]
     assert RidgeRegression(features, targets).ridge == RIDGES[int(np.argmin(errors))]
 
 
-def test_leverages_of_many_rows_are_made_in_parts(monkeypatch):
+def test_leverages_of_many_rows_are_made_in_parts(set_default):
     features, targets, _ = problem(5, WEIGHTS)
     whole = RidgeRegression(features, targets, WEIGHTS)
-    monkeypatch.setattr(ridge_module, "FEATURE_ROWS_AT_ONCE", 7)
+    set_default(ridge_module._Tall.solve, rows_at_once=7)
     parts = RidgeRegression(features, targets, WEIGHTS)
     np.testing.assert_allclose(parts.residuals, whole.residuals, rtol=1e-12)
 
@@ -180,12 +180,11 @@ def test_a_kernel_regressions_bandwidth_is_chosen_on_standardised_targets(bent, 
     )
 
 
-def test_a_kernel_regression_of_low_rank_predicts_in_parts(bent, rng, monkeypatch):
+def test_a_kernel_regression_of_low_rank_predicts_in_parts(bent, rng):
     x, y = bent
     made = KernelRegression(x, y, rng, rank=10)
     whole = made.predict(x)
-    monkeypatch.setattr("pymc_kbr.regression.kernel_ridge.FEATURE_ROWS_AT_ONCE", 20)
-    np.testing.assert_allclose(made.predict(x), whole, rtol=1e-12)
+    np.testing.assert_allclose(made.predict(x, rows_at_once=20), whole, rtol=1e-12)
     assert made._ridge._coefficients.shape == (10, 2)
 
 

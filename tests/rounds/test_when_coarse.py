@@ -10,6 +10,7 @@ import pytest
 import pymc_kbr as pk
 from pymc_kbr.rounds import adaptive, sequence
 from pymc_kbr.rounds.adaptive import TooCoarse, simulate_in_rounds
+from pymc_kbr.sample import _simulated
 from pymc_kbr.simulation import ForwardModel, SimulationOptions, simulate_table
 from pymc_kbr.tables.columns import Columns
 
@@ -207,9 +208,9 @@ def test_sample_abc_closes_in_where_its_table_is_too_coarse(by_regression):
     assert float(near["mean"].std()) < 0.5 * float(far["mean"].std())
 
 
-def test_left_out_it_is_looked_where_nothing_else_goes_with_draws_of_the_prior(monkeypatch):
+def test_left_out_it_is_looked_where_nothing_else_goes_with_draws_of_the_prior(set_default):
     """And where there is nothing to propose with, one round is made, which says why."""
-    monkeypatch.setattr("pymc_kbr.sample.FEWEST_LOOKED_AT", 400)
+    set_default(_simulated, fewest=400)
     few = {"candidates": [LINEAR, pk.Rejection(20)], **QUIET}
 
     def told(simulated, **given):
@@ -227,9 +228,9 @@ def test_left_out_it_is_looked_where_nothing_else_goes_with_draws_of_the_prior(m
     assert "'k'" in why
 
 
-def test_a_first_half_that_is_too_small_for_a_candidate_ends_nothing(monkeypatch):
+def test_a_first_half_that_is_too_small_for_a_candidate_ends_nothing(monkeypatch, set_default):
     """Nobody has asked for a look; asked for, it is refused."""
-    monkeypatch.setattr("pymc_kbr.sample.FEWEST_LOOKED_AT", 400)
+    set_default(_simulated, fewest=400)
     given = {"simulations": 400, "model": model(), "candidates": [pk.Rejection(200)], **QUIET}
     told = pk.sample_abc(50, **given)["posterior"].attrs["rounds"]
     assert told.startswith("none: all 400 are draws of the prior, since accepted is 200")

@@ -6,7 +6,6 @@ import pytest
 from scipy.stats import norm
 
 import pymc_kbr as pk
-from pymc_kbr.selection.model_choice import compare_models as module
 from pymc_kbr.selection.model_choice.classifiers import LocalLogistic
 from pymc_kbr.selection.model_choice.methods import EmbeddedIndex, choose_method
 from pymc_kbr.selection.model_choice.rows import Rows, screened
@@ -42,7 +41,7 @@ def tables(sizes):
 
 def test_rows_near_the_observation_are_all_there_and_some_of_the_others():
     held, at = tables([4000, 6000]), np.array([[2.5, -1.0]])
-    some, near = screened(held, at, 1000)
+    some, near = screened(held, at, most=1000)
     assert [len(one) for one in some.values()] == [250, 250]
     rows = Rows.joined(some, np.array([0.5, 0.5]), at, near)
     together = np.vstack([one.statistics for one in held.values()])
@@ -61,7 +60,7 @@ def test_rows_near_the_observation_are_all_there_and_some_of_the_others():
 def test_weights_of_screened_rows_are_those_of_all_rows_wherever_they_are(sizes):
     at = np.array([[0.5, 0.5]])
     held = tables(sizes)
-    some, near = screened(held, at, 8000)
+    some, near = screened(held, at, most=8000)
     rows = Rows.joined(some, np.array([0.5, 0.5]), at, near)
     whole = Rows.joined(held, np.array([0.5, 0.5]), at)
     for inside in (  # near the observation, and far from it
@@ -88,7 +87,7 @@ def test_probabilities_of_a_large_table_are_exact_at_the_observation_and_on_held
     best = np.log(exact(x)[np.arange(len(x)), np.repeat(np.arange(3), 40_000)])
     error = best.std() / np.sqrt(len(choice.held_out.model))
     assert abs(choice.held_out.log_score - best.mean()) < 4 * error + 0.005
-    assert len(choice.held_out.model) <= module.MOST_ROWS // 2
+    assert len(choice.held_out.model) <= 25_000 // 2
 
 
 def test_a_prior_and_unequal_tables_count_as_they_do_with_few_rows():
@@ -98,7 +97,7 @@ def test_a_prior_and_unequal_tables_count_as_they_do_with_few_rows():
     np.testing.assert_allclose(found.at_observed, exact(at, 2, [0.2, 0.8]), atol=0.03)
 
 
-def test_a_store_is_read_a_part_at_a_time_and_gives_the_same(tmp_path, monkeypatch):
+def test_a_store_is_read_a_part_at_a_time_and_gives_the_same(tmp_path, set_default):
     import pymc as pm
 
     def model(shift):
@@ -114,7 +113,7 @@ def test_a_store_is_read_a_part_at_a_time_and_gives_the_same(tmp_path, monkeypat
         for name, shift in (("one", 0.0), ("two", 1.0))
     }
     loaded = {name: one.load() for name, one in stored.items()}
-    monkeypatch.setattr(module, "MOST_ROWS", 1000)
+    set_default(screened, most=1000)
     how = {"random_seed": 2, "method": "quadratic_logistic"}
     found, other = (pk.compare_models(of, **how) for of in (stored, loaded))
     np.testing.assert_array_equal(found.at_observed, other.at_observed)

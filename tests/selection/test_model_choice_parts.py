@@ -16,15 +16,14 @@ from pymc_kbr.kernels.kernel import frequencies
 from pymc_kbr.selection.model_choice import held_out as held_out_module
 from pymc_kbr.selection.model_choice import methods
 from pymc_kbr.selection.model_choice.classifiers import (
-    STRENGTHS,
-    WAVES_A_KERNEL,
     LocalLogistic,
     Logistic,
     NearestRows,
     _best_strength,
+    _regression,
 )
 from pymc_kbr.selection.model_choice.held_out import CrossValidated, HeldOutProbabilities, cross_validate
-from pymc_kbr.selection.model_choice.methods import SMALLEST_PROBABILITY, EmbeddedIndex, Evidence, Forest
+from pymc_kbr.selection.model_choice.methods import EmbeddedIndex, Evidence, Forest
 from pymc_kbr.selection.model_choice.model_choice import ModelChoice, _counts
 from pymc_kbr.selection.model_choice.rows import Rows, check_prior
 
@@ -103,7 +102,7 @@ def test_the_prior_of_a_model_counts(make):
 def test_raised_weights_are_counted_and_votes_have_half_a_one_more(rows):
     index = EmbeddedIndex().fit(rows, np.random.default_rng(0))
     found = index.probabilities(rows.statistics + np.array([40.0, -40.0]))
-    assert found.min() > SMALLEST_PROBABILITY / 3
+    assert found.min() > 1e-3 / 3
     np.testing.assert_allclose(found.sum(axis=1), 1)
     assert 0 <= index.raised_ <= 1
     forest = Forest(20)
@@ -114,6 +113,8 @@ def test_local_weights_fall_with_the_square_of_the_distance(rows, monkeypatch):
     seen = []
 
     class Remembers:
+        most_scored = None
+
         def __init__(self, **_):
             pass
 
@@ -153,11 +154,12 @@ def test_a_model_of_which_no_row_is_near_keeps_half_a_row():
 def test_a_strength_is_that_of_rows_that_were_not_learnt_from(rows):
     # Of features that tell nothing the rows that are learnt from are told best by the least ridge.
     noise = np.random.default_rng(5).normal(size=(len(rows), 60))
-    assert _best_strength(noise, rows, np.random.default_rng(0)) == STRENGTHS[0]
+    assert _best_strength(noise, rows, np.random.default_rng(0)) == 0.001
 
 
-def test_a_regression_that_ends_at_its_last_step_does_so_in_silence(rows, monkeypatch):
-    monkeypatch.setattr("pymc_kbr.selection.model_choice.classifiers.REGRESSION_STEPS", 1)
+def test_a_regression_that_ends_at_its_last_step_does_so_in_silence(rows, set_default):
+    set_default(_regression, steps=1)
+    set_default(LocalLogistic._regressed, steps=1)
     for classifier in (Logistic("linear"), LocalLogistic(0.5)):
         found = classifier.fit(rows, np.random.default_rng(0)).probabilities(rows.statistics[:3])
         np.testing.assert_allclose(found.sum(axis=1), 1)
@@ -194,16 +196,17 @@ def test_noise_of_calibration_is_that_of_models_drawn_from_the_probabilities():
 
 
 def test_errors_are_the_jackknifes_of_the_folds():
-    at = np.random.default_rng(1).random((held_out_module.FOLDS, 3, 2))
+    at = np.random.default_rng(1).random((5, 3, 2))
     found = CrossValidated(a_held_out(), at, np.zeros(2)).errors()
-    folds = held_out_module.FOLDS
-    np.testing.assert_allclose(found, np.sqrt((folds - 1) * at.var(axis=0)))
+    np.testing.assert_allclose(found, np.sqrt(4 * at.var(axis=0)))
 
 
 def test_no_row_is_judged_by_a_classifier_that_saw_it(rows):
     fits = []
 
     class Remembers:
+        most_scored = None
+
         def fit(self, part, rng):
             self.seen = {tuple(x) for x in part.statistics}
             fits.append(len(part))
@@ -215,7 +218,7 @@ def test_no_row_is_judged_by_a_classifier_that_saw_it(rows):
             assert not self.seen & {tuple(x) for x in statistics} or len(statistics) == 1
             return np.column_stack([1 - p, p])
 
-    found = cross_validate(Remembers, "mine", rows, rows.statistics[:1], np.random.default_rng(0))
+    found = cross_validate(Remembers, rows, rows.statistics[:1], np.random.default_rng(0))
     assert fits == [160] * 5
     assert len(found.held_out.model) == 200
     assert found.held_out.weights.sum() == pytest.approx(1)
@@ -225,11 +228,14 @@ def test_no_row_is_judged_by_a_classifier_that_saw_it(rows):
     np.testing.assert_allclose(at, np.tile(at[0], (5, 1)))
 
 
-def test_what_a_slow_method_is_asked_for_importance_has_a_bound(rows, monkeypatch):
+def test_what_a_slow_method_is_asked_for_importance_has_a_bound(rows):
     """However many statistics there are; a fast one is asked for all rows of the part."""
     asked = []
 
     class Counts:
+        def __init__(self, most_scored):
+            self.most_scored = most_scored
+
         def fit(self, part, rng):
             return self
 
@@ -237,24 +243,24 @@ def test_what_a_slow_method_is_asked_for_importance_has_a_bound(rows, monkeypatc
             asked.append(len(statistics))
             return np.full((len(statistics), 2), 0.5)
 
-    monkeypatch.setattr(held_out_module, "SLOW", {"slow": 100})  # 20 in each of five parts
     many = dataclasses.replace(rows, statistics=np.repeat(rows.statistics, 40, axis=1))
     # The part, the observation, the part again before a statistic is exchanged, and each statistic.
-    for name, width, expected in (("slow", rows, 20), ("slow", many, 5), ("fast", many, 40)):
+    for most, width, expected in ((100, rows, 20), (100, many, 5), (None, many, 40)):
         asked.clear()
-        cross_validate(Counts, name, width, width.statistics[:1], np.random.default_rng(0))
+        cross_validate(lambda most=most: Counts(most), width, width.statistics[:1], np.random.default_rng(0))
         assert asked[2 : 3 + width.statistics.shape[1]] == [expected] * (1 + width.statistics.shape[1])
-    most = held_out_module.MOST_COLUMNS
-    for columns in (1, most, most + 1, 73, 5000):
-        each = held_out_module.rows_for_importance("slow", 20, columns)
+    for columns in (1, 20, 21, 73, 5000):
+        each = held_out_module.rows_for_importance(True, 20, columns)
         assert each >= 1
-        assert each * columns <= max(most * 20, columns)
-    assert held_out_module.rows_for_importance("fast", 6000, 73) == held_out_module.MOST_FOR_IMPORTANCE
+        assert each * columns <= max(20 * 20, columns)
+    assert held_out_module.rows_for_importance(False, 6000, 73) == 1000
 
 
 def test_slow_methods_are_judged_on_few_rows_and_taken_where_they_lead(rows, monkeypatch):
-    def method(p):
+    def method(p, most=None):
         class Known:
+            most_scored = most
+
             def fit(self, part, rng):
                 return self
 
@@ -263,8 +269,9 @@ def test_slow_methods_are_judged_on_few_rows_and_taken_where_they_lead(rows, mon
 
         return Known
 
-    monkeypatch.setattr(methods, "METHODS", {"fast": method(0.5), "slow": method(0.7), "bad": method(0.01)})
-    monkeypatch.setattr(methods, "SLOW", {"slow": 7})
+    monkeypatch.setattr(
+        methods, "METHODS", {"fast": method(0.5), "slow": method(0.7, 7), "bad": method(0.01)}
+    )
     scores = methods.choose_method(["fast", "slow", "bad"], rows, np.random.default_rng(0))
     assert {score.method: score.rows for score in scores} == {"fast": 40, "slow": 7, "bad": 40}
     learnt, held = methods.held_out_rows(rows, np.random.default_rng(0))
@@ -283,8 +290,10 @@ def test_slow_methods_are_judged_on_few_rows_and_taken_where_they_lead(rows, mon
     ("slow", "taken"), [([0.1] * 7, True), ([-0.9, 1.1, 0, 0, 0, 0, 0], False), ([-0.1] * 7, False)]
 )
 def test_a_slow_method_is_taken_where_its_lead_is_above_its_error(slow, taken, rows, monkeypatch):
-    def method(scores):
+    def method(scores, most=None):
         class Known:
+            most_scored = most
+
             def fit(self, part, rng):
                 return self
 
@@ -293,9 +302,8 @@ def test_a_slow_method_is_taken_where_its_lead_is_above_its_error(slow, taken, r
 
         return Known
 
-    known = {"fast": method([0.0]), "slow": method(slow), "bad": method([-1.0])}
+    known = {"fast": method([0.0]), "slow": method(slow, 7), "bad": method([-1.0])}
     monkeypatch.setattr(methods, "METHODS", known)
-    monkeypatch.setattr(methods, "SLOW", {"slow": 7})
     monkeypatch.setattr(methods, "log_scores", lambda scores, model: scores)
     scores = methods.choose_method(list(known), rows, np.random.default_rng(0))
     assert scores[0].method == ("slow" if taken else "fast")
@@ -364,7 +372,7 @@ def test_waves_have_the_median_distance_times_the_bandwidth(bandwidth, rows):
     x = rows.statistics
     found = Logistic("kernel", **given)._drawn(x, np.random.default_rng(3))
     kernel = Gaussian(float((bandwidth or 1.0) * median_heuristic(x)))
-    np.testing.assert_array_equal(found, frequencies(kernel, WAVES_A_KERNEL, 2, np.random.default_rng(3)))
+    np.testing.assert_array_equal(found, frequencies(kernel, 100, 2, np.random.default_rng(3)))
 
 
 def test_draws_of_models_are_as_many_as_their_probabilities_say():
@@ -394,6 +402,8 @@ def test_evidence_of_each_model_is_of_its_own_rows(rows, monkeypatch):
     fits = []
 
     class Remembers:
+        most_scored = None
+
         def __init__(self, particles):
             self.number = len(fits)
 
@@ -417,6 +427,8 @@ def test_evidence_of_each_model_is_of_its_own_rows(rows, monkeypatch):
 
 def test_a_model_that_cannot_make_an_observation_has_no_evidence_of_it():
     class Refuses:
+        most_scored = None
+
         """Has no likelihood at statistics above a limit, and says so of two at a time."""
 
         def __init__(self, limit):

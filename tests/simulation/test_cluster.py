@@ -16,6 +16,7 @@ from distributed import Client
 from loky.process_executor import ShutdownExecutorError
 
 import pymc_kbr as pk
+from pymc_kbr.simulation.workers import executors
 from tests import models
 from tests.models import model, table
 
@@ -164,7 +165,7 @@ def its_loss_is_named_and_the_store_keeps_its_rows(cluster, folder):
     clients[-1].close()
 
 
-def test_chunks_in_flight_are_few(monkeypatch):
+def test_chunks_in_flight_are_few(set_default):
     """The caller hands out no more than a few chunks a worker, however slowly these work."""
     most, handed_out = 0, []
 
@@ -177,7 +178,7 @@ def test_chunks_in_flight_are_few(monkeypatch):
             most = max(most, sum(not one.done() for one in handed_out))
             return future
 
-    monkeypatch.setattr("pymc_kbr.simulation.workers.executors.MOST_ROWS_A_CHUNK", 2)
+    set_default(executors.rows_a_chunk, most_rows=2)
     with Counting(2) as executor:
         made = table(200, model(slow), executor=executor)
     assert len(made) == 200
@@ -244,8 +245,8 @@ def no_start():
         (lambda: Stops(9, initializer=no_start), r"threads did not start|takes no work .*initializer failed"),
     ],
 )
-def test_an_executor_that_ends_is_no_simulator_that_crashes(made, words, monkeypatch):
-    monkeypatch.setattr("pymc_kbr.simulation.workers.executors.MOST_ROWS_A_CHUNK", 2)
+def test_an_executor_that_ends_is_no_simulator_that_crashes(made, words, set_default):
+    set_default(executors.rows_a_chunk, most_rows=2)
     with made() as executor, pytest.raises((RuntimeError, ValueError), match=words) as raised:
         table(200, model(slow), executor=executor)
     assert "crashed" not in str(raised.value)

@@ -8,9 +8,8 @@ from pytensor.compile.mode import Mode
 
 from pymc_kbr.estimators.likelihood.autoregressive import fit_autoregressive
 from pymc_kbr.estimators.likelihood.conditional_mixture import ConditionalMixture
-from pymc_kbr.estimators.likelihood.diagonal_scale import fit_diagonal_scale
+from pymc_kbr.estimators.likelihood.diagonal_scale import fit_diagonal_scale, size_of
 from pymc_kbr.estimators.likelihood.exchangeable import fit_exchangeable
-from pymc_kbr.estimators.likelihood.pooled_law import size_of
 
 INTERPRETED = Mode(linker="py", optimizer="fast_compile")
 """Without compilers, which would take longer than the test."""

@@ -17,7 +17,8 @@ import pymc_kbr as pk
 from pymc_kbr.simulation.forward_model import ForwardModel
 from pymc_kbr.simulation.model.read import read_model
 from pymc_kbr.simulation.options import SimulationOptions
-from pymc_kbr.simulation.simulate_table import simulate_table
+from pymc_kbr.simulation.resume_store import simulate_table
+from pymc_kbr.simulation.workers import executors
 from pymc_kbr.simulation.workers.executors import Isolated
 from pymc_kbr.simulation.workers.row_simulator import RowSimulator
 from tests import models
@@ -396,16 +397,15 @@ def test_a_longer_table_begins_with_the_shorter_one(made, draws):
 
 
 @pytest.mark.parametrize("rows", [1, 7, 500])
-def test_the_size_of_the_work_units_does_not_change_a_bit(rows, monkeypatch):
+def test_the_size_of_the_work_units_does_not_change_a_bit(rows, set_default):
     made = vector_model(models.two_statistics_by_hand)
     one = table(300, made)
-    monkeypatch.setattr("pymc_kbr.simulation.workers.executors.SECONDS_A_CHUNK", rows * 1e9)
-    monkeypatch.setattr("pymc_kbr.simulation.workers.executors.MOST_ROWS_A_CHUNK", rows)
+    set_default(executors.rows_a_chunk, most_rows=rows, seconds_a_chunk=rows * 1e9)
     same(one, table(300, made))
 
 
-def test_large_data_make_smaller_batches(monkeypatch):
-    monkeypatch.setattr("pymc_kbr.simulation.workers.row_simulator.BLOCK_VALUES", 64)
+def test_large_data_make_smaller_batches(set_default):
+    set_default(RowSimulator.of, block_values=64)
     same(table(200, model()), table(200, model(), cores=2))
 
 

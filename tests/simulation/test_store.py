@@ -17,6 +17,7 @@ import pytest
 import xarray as xr
 
 import pymc_kbr as pk
+from pymc_kbr.simulation.workers import executors
 from pymc_kbr.tables.store import locked
 from tests import models, survival
 from tests.models import model, table, vector_model
@@ -30,7 +31,8 @@ ROWS = 1100
 def chunks_of_many_rows():
     """How many rows are written at once depends on the seconds that one takes, and on nothing here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pymc_kbr.simulation.workers.executors.SECONDS_A_CHUNK", 1e9)
+        for cut_up in (executors.rows_a_chunk, executors.rows_a_stored_chunk):
+            patch.setitem(cut_up.__kwdefaults__, "seconds_a_chunk", 1e9)
         yield
 
 

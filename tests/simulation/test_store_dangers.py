@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import pymc_kbr as pk
 from pymc_kbr.simulation import resume_store
 from pymc_kbr.simulation.resume_store import changes, code_of
+from pymc_kbr.simulation.workers import executors
 from pymc_kbr.tables import layout
 from pymc_kbr.tables import store as store_module
 from pymc_kbr.tables.store import TableStore
@@ -172,8 +173,8 @@ def test_a_table_is_never_saved_over_a_folder(home):
 
 
 @pytest.fixture
-def small_chunks(monkeypatch):
-    monkeypatch.setattr("pymc_kbr.simulation.workers.executors.MOST_ROWS_A_CHUNK", 20)
+def small_chunks(set_default):
+    set_default(executors.rows_a_chunk, most_rows=20)
 
 
 def once(path, fault, at=150):

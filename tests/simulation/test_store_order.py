@@ -9,6 +9,7 @@ import pytest
 import xarray as xr
 
 import pymc_kbr as pk
+from pymc_kbr.simulation.workers import executors
 from pymc_kbr.tables import file as table_file
 from pymc_kbr.tables import layout
 from pymc_kbr.tables.file import PRIOR_RATIO
@@ -241,8 +242,8 @@ class Loses(concurrent.futures.ThreadPoolExecutor):
 
 
 @pytest.mark.parametrize("lost", [{0}, {1, 3}, set(range(100))])
-def test_chunks_that_a_cluster_has_lost_are_simulated_here(lost, monkeypatch):
-    monkeypatch.setattr("pymc_kbr.simulation.workers.executors.MOST_ROWS_A_CHUNK", 5)
+def test_chunks_that_a_cluster_has_lost_are_simulated_here(lost, set_default):
+    set_default(executors.rows_a_chunk, most_rows=5)
     made = model(models.normal_by_hand)
     alone = table(20, made)
     with Loses(lost) as executor:

@@ -149,14 +149,16 @@ def test_where_none_can_be_forked_the_pool_says_so(pool, monkeypatch):
         pool.submit(int).result()
 
 
-def test_a_fork_that_the_system_refuses_is_asked_for_again_and_blames_no_simulation(pool, monkeypatch):
+def test_a_fork_that_the_system_refuses_is_asked_for_again_and_blames_no_simulation(
+    pool, monkeypatch, set_default
+):
     def refused():
         raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fork", refused)
         assert forked_worker._forked() == -errno.EAGAIN
-    monkeypatch.setattr(fork_server, "PATIENCE", (0.0, 0.0))
+    set_default(ForkServer.fork, patience=(0.0, 0.0))
     answers = [-errno.EAGAIN, -errno.EAGAIN]
     ask = ForkServer.ask
 

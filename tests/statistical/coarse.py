@@ -17,7 +17,7 @@ import numpy as np
 
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.threads import one_blas_thread
-from pymc_kbr.checking.coarseness import MOVED, RESIZED, coarseness
+from pymc_kbr.checking.coarseness import Coarseness, coarseness
 from pymc_kbr.estimators import Adjusted, ConditionalMean, Estimator, KernelLikelihood, Localised, Rejection
 from pymc_kbr.estimators.adjustments import JointNeighbours
 from pymc_kbr.selection.select import choose
@@ -106,7 +106,9 @@ def is_off(one: dict[str, Any]) -> bool:
     return float(one["error"]) > OFF_IN_MEAN or wide or narrow
 
 
-def fires(one: dict[str, Any], moved: float = MOVED, resized: float = RESIZED) -> bool:
+def fires(
+    one: dict[str, Any], moved: float = Coarseness.most_moved, resized: float = Coarseness.most_resized
+) -> bool:
     """Whether the warning fires."""
     return one["moved"] != "" and (float(one["moved"]) > moved or float(one["resized"]) > resized)
 

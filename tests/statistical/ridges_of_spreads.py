@@ -77,7 +77,7 @@ def lines_of(problem: Callable[[np.random.Generator, int], race.Drawn]) -> list[
         for table in range(1, TABLES + 1):
             rows = problem(np.random.default_rng(table), ROWS)
             for seed in range(FITS):
-                with patch.object(spread, "ERRORS_GAINED", errors):
+                with patch.dict(spread.choose_spread.__kwdefaults__, errors_gained=errors):
                     learnt = pk.KernelLikelihood("location_scale").fit(*rows, random_seed=seed)
                 evaluation = learnt._evaluation
                 logs = evaluation.log_density(evaluation.describe(theta), evaluation.prepare(x))

@@ -90,10 +90,6 @@ def squared_residual_logarithms(residuals: np.ndarray) -> np.ndarray:
 # --- one slope for each atom ---
 
 
-RIDGE = 1e-2
-"""Of the slopes, as a share of the neighbours' mean variance of a statistic."""
-
-
 class JointNeighbours(Adjustment):
     """Each atom moves by the slope among its neighbours in parameters and statistics together.
 
@@ -130,6 +126,8 @@ class JointNeighbours(Adjustment):
         neighbour_share: float = 0.4,
         # Neighbours are searched among this many times the moved rows, those nearest to the observation.
         pool_factor: int = 4,
+        # Ridge of the slopes, of the neighbours' mean variance of a statistic.
+        ridge_share: float = 1e-2,
     ) -> np.ndarray:
         """The parameters of `rows` plus their own slopes times what the observation differs."""
         n, d = self.statistics_.shape
@@ -154,7 +152,7 @@ class JointNeighbours(Adjustment):
             zs = zs - np.einsum("rk,rkq->rq", shares, zs)[:, None]
             weighted = np.swapaxes(shares[:, :, None] * xs, 1, 2)
             covariance = weighted @ xs
-            ridge = RIDGE * np.trace(covariance, axis1=1, axis2=2) / d + np.finfo(float).tiny
+            ridge = ridge_share * np.trace(covariance, axis1=1, axis2=2) / d + np.finfo(float).tiny
             slopes = np.linalg.solve(covariance + ridge[:, None, None] * np.eye(d), weighted @ zs)
             result[part] = moved[part] + np.einsum("rd,rdq->rq", apart[part], slopes)
         return result

@@ -18,12 +18,11 @@ from pymc_kbr.estimators.likelihood.categorical import (
     fit_hurdles,
 )
 from pymc_kbr.estimators.likelihood.conditional_mixture import (
-    ROWS_FOR_SHAPE,
     ConditionalMixture,
     fit_conditional_mixture,
     log_densities,
 )
-from pymc_kbr.estimators.likelihood.normal_mixture import ResidualShape, fit_shape, log_mass
+from pymc_kbr.estimators.likelihood.normal_mixture import ResidualShape, fit_shape, mixture_log_mass
 from pymc_kbr.estimators.likelihood.screening import screen
 from pymc_kbr.estimators.likelihood.smooth_function import (
     Effort,
@@ -38,49 +37,14 @@ from pymc_kbr.estimators.likelihood.smooth_function import (
     for_rows,
     mean_factor,
 )
-from pymc_kbr.estimators.likelihood.spread import LOG_CHI_SQUARE, UNEVEN
+from pymc_kbr.estimators.likelihood.spread import LOG_CHI_SQUARE
 from pymc_kbr.estimators.summaries.transformed import Grid, Levels
-
-MOST_EARLIER = 10
-"""Earlier statistics that a conditional sees."""
-
-ROWS_FOR_INPUTS = 2000
-"""On which these are screened."""
-
-SHORTEST_SERIES = 5
-"""Statistics from which one conditional for all of them is tried."""
-
-PROBES = 3
-"""Statistics on which one conditional for all is compared with one for each."""
-
-ROWS_FITTED_ONCE = 5000
-"""From which a conditional fitted to four fifths of them is not fitted again; nor one with less effort."""
-
-TIMES = 10
-"""At which series of different lags are compared."""
-
-LOWEST_VALUES = 12
-"""Of counts, whose probabilities are learnt one by one."""
-
-ROWS_FOR_SHAPES = 40_000
-"""From which the shapes of all statistics together are learnt."""
 
 SPARING = Effort(120, 600, 900, 40, 15)
 """Of one that is only compared."""
 
 MOST_SPARINGLY = 20
 """Statistics above which such a one is a series, or is not fitted."""
-
-LOST_TO_SINGLES = 0.05
-"""Nats of a statistic that a series of more may lose to conditionals of single statistics: each of these
-takes a second or two, and the comparison is with less effort than the series is fitted with in the end.
-"""
-
-EFFORTS = ((12, Effort()), (40, Effort(200, 1000, 1500, 60, 20)), (np.inf, SPARING))
-"""Of each conditional, for up to so many statistics."""
-
-CELLS_AT_ONCE = 1_000_000
-"""Pairs of parameters and points times landmarks that are in memory at once."""
 
 
 class Known(NamedTuple):
@@ -118,7 +82,14 @@ class Autoregressive:
         return theta
 
     def log_density(
-        self, described: Any, points: Any, xp: Any = np, moved: Mapping[int, np.ndarray] | None = None
+        self,
+        described: Any,
+        points: Any,
+        xp: Any = np,
+        moved: Mapping[int, np.ndarray] | None = None,
+        *,
+        # Pairs of parameters and points times landmarks in memory.
+        cells_at_once: int = 1_000_000,
     ) -> Any:
         """Log densities (k, r) of points (k, r, e) or (1, r, e), or with the ends of cells; see `Form`.
 
@@ -131,7 +102,7 @@ class Autoregressive:
         if 1 < len(points) < len(described):
             return self._log_density(described, points, np, shared=True)
         shared = len(points) == 1
-        rows = max(1, CELLS_AT_ONCE // (300 * (points.shape[1] if moved or not shared else 1)))
+        rows = max(1, cells_at_once // (300 * (points.shape[1] if moved or not shared else 1)))
         parts = [slice(i, i + rows) for i in range(0, len(described), rows)]
         blocks = [
             self._log_density(
@@ -160,11 +131,11 @@ class Autoregressive:
         celled = bool(cells) and (xp is not np or points.shape[-1] > size)
         values = points[:, :, :size] if celled else self._values(points)
         for j, (conditional, past) in enumerate(zip(self.conditionals, self.pasts, strict=True)):
-            y, seen, alike, before = points[:, :, j], self._seen(j, theta), shared, values
+            y, seen, same_past, before = points[:, :, j], self._seen(j, theta), shared, values
             if moved:
                 y = moved.get(j, y)
                 if any(column in moved for column in past.columns):
-                    alike = False
+                    same_past = False
                     columns = [moved.get(i, values[:, :, i]) for i in range(size)]
                     before = np.stack(np.broadcast_arrays(*columns), axis=-1)
             if celled and j in cells and not isinstance(conditional, Categorical):
@@ -172,10 +143,10 @@ class Autoregressive:
                 ends = points[:, :, place], points[:, :, place + len(cells)]
                 between = self.grids[j].cells.between  # type: ignore[union-attr]
                 total = total + conditional.log_mass(
-                    seen, y, ends, past(before), xp, shared=alike, between=between
+                    seen, y, ends, past(before), xp, shared=same_past, between=between
                 )
             else:
-                total = total + conditional.log_density(seen, y, past(before), xp, shared=alike)
+                total = total + conditional.log_density(seen, y, past(before), xp, shared=same_past)
         if self.series is not None:
             total = total + self.series.log_density(theta, points, xp, shared=shared)
         return total
@@ -271,6 +242,9 @@ def fit_autoregressive(
     known: Known = NOTHING_KNOWN,
     single: bool = True,
     series: bool = True,
+    *,
+    # Statistics from which one conditional for all of them is tried.
+    shortest_series: int = 5,
 ) -> Autoregressive:
     """Fit a conditional to each statistic, or one to all of a series, as rows that were left out have it.
 
@@ -278,16 +252,16 @@ def fit_autoregressive(
     """
     # Shapes: theta (n, q); points (n, e).
     size = points.shape[1]
-    own = effort or next(effort for most, effort in EFFORTS if size <= most)
+    own = effort or effort_of_each(size)
     each_alone = _Single(theta, points, rng, own, levels, known)
-    tried = series and size >= SHORTEST_SERIES and not levels and not known.inputs
+    tried = series and size >= shortest_series and not levels and not known.inputs
     lags = _lags_of_series(theta, points, each_alone, rng, effort) if tried else None
     if lags is None and not single:
         raise ValueError(
             f"the {size} statistics do not share one conditional, as values of a stationary series do; take "
             "another form"
         )
-    shared = None if lags is None else fit_series(theta, points, lags, rng, effort or EFFORT)
+    shared = None if lags is None else fit_series(theta, points, lags, rng, effort)
     if shared is not None and known.grids:  # one conditional for all values has no cells
         each_alone, known = _Single(theta, points, rng, own, levels), NOTHING_KNOWN
     alone = range(size if shared is None else shared.start)
@@ -297,32 +271,49 @@ def fit_autoregressive(
     return Autoregressive(conditionals, pasts, shared, known.inputs, known.order, known.grids)
 
 
+def effort_of_each(statistics: int) -> Effort:
+    """Of each conditional: less for each of many statistics, as together they take as long."""
+    if statistics <= 12:
+        return Effort()
+    return Effort(200, 1000, 1500, 60, 20) if statistics <= 40 else SPARING
+
+
 def _lags_of_series(
     theta: np.ndarray,
     points: np.ndarray,
     single: _Single,
     rng: np.random.Generator,
     effort: Effort | None,
+    *,
+    # Statistics on which one conditional for all is compared with one for each,
+    most_probes: int = 3,
+    # and those at which series of different lags are compared.
+    most_times: int = 10,
+    trial_rows: int = 8000,
+    # From which a conditional fitted to four fifths of them is not fitted again; nor one with less effort.
+    rows_fitted_once: int = 5000,
+    # Nats of a statistic that a series of more may lose: each single conditional takes a second or two.
+    most_lost: float = 0.05,
 ) -> np.ndarray | None:
     """Lags with which rows that were not fitted are likelier than with a conditional for each statistic."""
     n, size = points.shape
     others, fitted = np.split(rng.permutation(n), [n // 5])
     some, seen = (theta[fitted], points[fitted]), (theta[others], points[others])
-    of_trial = effort or TRIAL_EFFORT
-    tried = [fit_series(*some, lags, rng, of_trial, TRIAL_ROWS) for lags in choose_lags(*some, rng)]
+    of_trial = effort or Effort(200)
+    tried = [fit_series(*some, lags, rng, of_trial, trial_rows) for lags in choose_lags(*some, rng)]
     # A longer lag describes fewer values: all are compared on those that each of them describes.
     first = max(each.start for each in tried)
-    times = np.unique(np.linspace(first, size - 1, TIMES).astype(int))
+    times = np.unique(np.linspace(first, size - 1, most_times).astype(int))
     best = max(tried, key=lambda each: each.log_densities(*seen, times).mean())
     probing = _Single(*some, rng, single.effort, known=single.known)
-    probes = np.unique(np.linspace(best.start, size - 1, PROBES).astype(int))
+    probes = np.unique(np.linspace(best.start, size - 1, most_probes).astype(int))
     with parallel_map(len(probes)) as map_:
         own = np.column_stack(map_(lambda j: probing.log_density(j, *seen), probes.tolist()))
     # Single conditionals stand for all: what one shared by all values loses is taken at a few of these.
     lost = own.mean() - best.log_densities(*seen, probes).mean()
-    if lost < (LOST_TO_SINGLES if size > MOST_SPARINGLY else 0.0):
+    if lost < (most_lost if size > MOST_SPARINGLY else 0.0):
         return np.array(best.lags)
-    if n >= ROWS_FITTED_ONCE or effort is not None:
+    if n >= rows_fitted_once or effort is not None:
         single.adopt(probing)
     return None
 
@@ -347,7 +338,13 @@ class _Single:
         self._fitted: dict[int, tuple[Conditional | Categorical | Hurdles, Past]] = {}
         self.effort = effort
 
-    def __call__(self, j: int) -> tuple[Conditional | Categorical | Hurdles, Past]:
+    def __call__(
+        self,
+        j: int,
+        *,
+        # Of counts, whose probabilities are learnt one by one.
+        lowest_values: int = 12,
+    ) -> tuple[Conditional | Categorical | Hurdles, Past]:
         """The conditional of statistic j and what it sees of the earlier ones."""
         if j not in self._fitted:
             rng = np.random.default_rng(self._seeds[j])
@@ -355,7 +352,7 @@ class _Single:
             inputs, y = Inputs(self._seen(j, self._theta), past(self._values)), self._points[:, j]
             grid = self.known.grids[j] if self.known.grids else None
             # Of many statistics each has fewer values of its own: together they cost as much as one.
-            most = max(1, LOWEST_VALUES // self._points.shape[1])
+            most = max(1, lowest_values // self._points.shape[1])
             lowest = None if grid is None else grid.lowest(y, most)
             if (levels := self._levels[j]) is not None:
                 self._fitted[j] = fit_categorical(inputs, y, levels, rng, self.effort), past
@@ -369,15 +366,24 @@ class _Single:
     @property
     def _shape_rows(self) -> int:
         """From which a shape is learnt: of few statistics from more, as together they take as long."""
-        return max(ROWS_FOR_SHAPE, ROWS_FOR_SHAPES // self._points.shape[1])
+        return max(6000, 40_000 // self._points.shape[1])
 
-    def _past(self, j: int, rng: np.random.Generator) -> Past:
+    def _past(
+        self,
+        j: int,
+        rng: np.random.Generator,
+        *,
+        # Earlier statistics that a conditional sees,
+        most_earlier: int = 10,
+        # and rows on which these are screened.
+        rows_for_inputs: int = 2000,
+    ) -> Past:
         order = self.known.order
         columns = np.array(order[: order.index(j)], dtype=int) if order else np.arange(j)
-        if len(columns) > MOST_EARLIER:
-            rows = rng.permutation(len(self._points))[:ROWS_FOR_INPUTS]
+        if len(columns) > most_earlier:
+            rows = rng.permutation(len(self._points))[:rows_for_inputs]
             earlier = self._values[np.ix_(rows, columns)]
-            columns = columns[screen(self._theta[rows], earlier, self._points[rows, j], MOST_EARLIER)]
+            columns = columns[screen(self._theta[rows], earlier, self._points[rows, j], most_earlier)]
         return Past.of(self._values, columns, self._levels)
 
     def log_density(self, j: int, theta: np.ndarray, points: np.ndarray) -> np.ndarray:
@@ -444,24 +450,6 @@ class Past:
 # --- one conditional for a stationary series ---
 
 
-LONGEST_LAG = 12
-MOST_LAGS = 8
-POOLED_ROWS = 25_000
-"""Of the pooled regression."""
-
-PROLONGED = 3
-"""By how many lags the longest one is exceeded in a trial."""
-
-ROWS_FOR_LAGS = 6000
-"""On which lags are screened."""
-
-TRIAL_ROWS = 8000
-"""Of one that is compared with single conditionals."""
-
-EFFORT = Effort(400, 2500, 4000, 100, 50)
-TRIAL_EFFORT = Effort(200)
-
-
 @dataclass(frozen=True)
 class Series:
     """The same conditional of x_j for all j from `start` on, given some lags and perhaps the time j."""
@@ -520,17 +508,28 @@ class Series:
         return np.column_stack(columns)
 
 
-def choose_lags(theta: np.ndarray, points: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
+def choose_lags(
+    theta: np.ndarray,
+    points: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    longest_lag: int = 12,
+    most_lags: int = 8,
+    # By how many lags the longest one is exceeded in a trial.
+    prolonged_by: int = 3,
+    # On which lags are screened.
+    rows_for_lags: int = 6000,
+) -> list[np.ndarray]:
     """Sets of lags that are worth a trial: those that a screening finds, filled up and prolonged."""
     n, size = points.shape
-    longest = min(LONGEST_LAG, size // 2)
-    row, time = (cells[:ROWS_FOR_LAGS] for cells in _pairs(n, longest, size, rng))
+    longest = min(longest_lag, size // 2)
+    row, time = (cells[:rows_for_lags] for cells in _pairs(n, longest, size, rng))
     lags = np.arange(longest + 1)
-    found = screen(theta[row], _lagged(points, row, time, lags), points[row, time], MOST_LAGS)
+    found = screen(theta[row], _lagged(points, row, time, lags), points[row, time], most_lags)
     if not len(found) or found.max() == 0:
         return [np.append(lags[found], 1)]
     # Screening sees lags that matter by themselves; a memory that fades is many that hardly do.
-    filled = np.arange(1, min(found.max() + PROLONGED, longest) + 1)
+    filled = np.arange(1, min(found.max() + prolonged_by, longest) + 1)
     filled = np.concatenate([found[found == 0], filled])
     return [lags[found], filled] if found.max() > 1 and len(filled) > len(found) else [lags[found]]
 
@@ -540,8 +539,8 @@ def fit_series(
     points: np.ndarray,
     lags: np.ndarray,
     rng: np.random.Generator,
-    effort: Effort = EFFORT,
-    most_rows: int = POOLED_ROWS,
+    effort: Effort | None = None,
+    most_rows: int = 25_000,
 ) -> Series:
     """Fit one conditional to the values of all series."""
     # Shapes: theta (n, q); points (n, e); lags (l,).
@@ -552,6 +551,8 @@ def fit_series(
     past = _lagged(points, row, time, lags)
     centre, scale = past.mean(axis=0), past.std(axis=0)
     inputs = Inputs(theta[row], (past - centre) / scale)
+    # One for all values: more than for each of many.
+    effort = effort or Effort(400, 2500, 4000, 100, 50)
     conditional = fit_conditional(inputs, points[row, time], rng, effort)
     return Series(conditional, tuple(map(int, lags)), start, size, centre, scale)
 
@@ -568,10 +569,6 @@ def _lagged(points: np.ndarray, row: np.ndarray, time: np.ndarray, lags: np.ndar
 
 
 # --- the conditional of one statistic ---
-
-
-BEYOND_FITTED = 0.5
-"""How far log deviations go beyond those of the fitted rows."""
 
 
 @dataclass(frozen=True)
@@ -626,9 +623,9 @@ class Conditional:
             past = for_rows(past, len(theta))
         parts = self.shape.parts(theta, past, xp)
         if not between:
-            return log_mass(parts, lower, upper, xp)
+            return mixture_log_mass(parts, lower, upper, xp)
         cell = ends[1] > ends[0]
-        inside = log_mass(parts, lower, xp.where(cell, upper, lower + 1.0), xp)
+        inside = mixture_log_mass(parts, lower, xp.where(cell, upper, lower + 1.0), xp)
         density = log_densities(parts, xp.where(cell, 0.0, z), xp) - half - float(np.log(self.scale))
         return xp.where(cell, inside, density)
 
@@ -650,7 +647,12 @@ def fit_conditional(
     y: np.ndarray,
     rng: np.random.Generator,
     effort: Effort,
-    rows_for_shape: int = ROWS_FOR_SHAPE,
+    rows_for_shape: int = 6000,
+    *,
+    # Deviation of log scales among rows above which the mean is fitted with weights.
+    least_uneven: float = 0.1,
+    # How far log deviations go beyond those of the fitted rows.
+    beyond: float = 0.5,
 ) -> Conditional:
     """Fit mean, spread and shape of one statistic, each to what the one before leaves of left-out rows."""
     # Shapes: y (n,).
@@ -664,17 +666,18 @@ def fit_conditional(
     basis, log_variance = _choose_size(basis, _squares(target - mean.left_out), start, rows)
     # Only ratios count: the factor is the noise of the next choice of a kernel.
     deviations = np.exp(0.5 * (log_variance.left_out - np.mean(log_variance.left_out)))
-    if np.std(np.log(deviations)) > UNEVEN:
+    if np.std(np.log(deviations)) > least_uneven:
         # Once more, now that it is known where residuals are small.
         chosen = choose_kernel(inputs, target, rng, deviations=deviations, start=chosen, effort=effort)
         mean = fit_mean(WhitenedBasis(chosen[0], inputs, landmarks), target, chosen[1] * deviations**2)
         log_variance = fit_log_variance(basis, _squares(target - mean.left_out), log_variance.left_out)
     g = log_variance.left_out
     z = (target - mean.left_out) * np.exp(-0.5 * g)
-    counts = {"searched": rows_for_shape, "learnt": rows_for_shape}
-    shape = fit_conditional_mixture(fit_shape(z, rng), inputs, z, rng, **counts)
+    shape = fit_conditional_mixture(
+        fit_shape(z, rng), inputs, z, rng, searched=rows_for_shape, learnt=rows_for_shape
+    )
     # Of log variances, which go twice as far as log deviations.
-    limits = (float(g.min()) - 2 * BEYOND_FITTED, float(g.max()) + 2 * BEYOND_FITTED)
+    limits = (float(g.min()) - 2 * beyond, float(g.max()) + 2 * beyond)
     return Conditional(mean.function, log_variance.function, shape, limits, centre, scale)
 
 

@@ -8,11 +8,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy.stats import skew
 
+from pymc_kbr.arrays.bijections import Interval
+from pymc_kbr.arrays.scaling import unit_deviations
+from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.threads import parallel_map, product, product_over_rows, row_parts
-
-NEGLIGIBLE_EIGENVALUE = 1e-12
-"""Of the largest eigenvalue: directions below are rounding errors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +125,7 @@ def make_basis(
         # Kernels without their linear part, so that this is not penalised a second time by way of them.
         features -= flat @ overlap
         values, vectors = np.linalg.eigh(product_over_rows(features, features, map_) / n)
-        kept = values > NEGLIGIBLE_EIGENVALUE * max(values[-1], 1e-300)
+        kept = _resolved(values)
         root = vectors[:, kept] / np.sqrt(values[kept])
         whole = np.hstack([flat, product(features, root, map_)])
     mix = np.zeros((1 + q + len(landmarks), flat.shape[1] + int(kept.sum())))
@@ -139,6 +140,12 @@ def make_basis(
     return Basis(landmarks, mix, penalties), whole
 
 
+def _resolved(values: np.ndarray, *, negligible: float = 1e-12) -> np.ndarray:
+    """Which eigenvalues, in ascending order, are no rounding errors beside the largest."""
+    kept: np.ndarray = values > negligible * max(values[-1], 1e-300)
+    return kept
+
+
 def _constant_first(linear: np.ndarray) -> np.ndarray:
     """A mix (1 + q, r) of a constant and others (n, 1 + q), the first the constant alone."""
     mean = linear.mean(axis=0)
@@ -149,12 +156,57 @@ def _constant_first(linear: np.ndarray) -> np.ndarray:
 def _orthonormal(columns: np.ndarray) -> np.ndarray:
     """A mix (c, r) under which columns (n, c) are orthonormal over the rows; dependent ones are left out."""
     values, vectors = np.linalg.eigh(columns.T @ columns / len(columns))
-    kept = values > NEGLIGIBLE_EIGENVALUE * values[-1]
+    kept = _resolved(values)
     return vectors[:, kept] / np.sqrt(values[kept])
 
 
 def _whitening(group: Landmarks) -> np.ndarray:
     """A mix (l, r) of a group's kernels under which coefficients have the norm of their function."""
     values, vectors = np.linalg.eigh(group._kernel(group.centres, np))
-    kept = values > NEGLIGIBLE_EIGENVALUE * values[-1]
+    kept = _resolved(values)
     return vectors[:, kept] / np.sqrt(values[kept])
+
+
+# --- coordinates of the parameters ---
+
+
+@dataclass(frozen=True, eq=False)
+class ParameterScale:
+    """Logarithms of the distance to a bound where these are less skewed, and units of deviations."""
+
+    # Shapes: sign (p,); bound (p,); centre, unit (p,).
+
+    sign: np.ndarray
+    bound: np.ndarray
+    centre: np.ndarray
+    unit: np.ndarray
+
+    @classmethod
+    def fit(cls, parameters: np.ndarray, support: Support) -> ParameterScale:
+        """Of a table's parameters (n, p)."""
+        p = parameters.shape[1]
+        sign, bound = np.zeros(p), np.zeros(p)
+        for block in support.blocks:
+            if len(block.steps) != 1 or not isinstance(step := block.steps[0], Interval):
+                continue
+            # A bound that moves with other parameters is no one number.
+            slopes = step.lower_slopes is not None or step.upper_slopes is not None
+            for j, lower, upper in zip(block.columns, step.lower, step.upper, strict=True):
+                column, least = parameters[:, j], abs(skew(parameters[:, j]))
+                for side, end in () if slopes else ((1, lower), (-1, upper)):
+                    if np.isfinite(end) and np.all(side * (column - end) > 0):
+                        found = abs(skew(np.log(side * (column - end))))
+                        if found < least:
+                            sign[j], bound[j], least = side, end, found
+        raw = cls(sign, bound, np.zeros(p), np.ones(p))
+        values = raw(parameters)
+        return cls(sign, bound, values.mean(axis=0), unit_deviations(values))
+
+    def __call__(self, parameters: Any, xp: Any = np) -> Any:
+        """Parameters (k, p) in these coordinates, shape (k, p)."""
+        if not np.any(self.sign):
+            return (parameters - self.centre) / self.unit
+        # Kept off the bound, so that what is not chosen has a gradient too.
+        distance = xp.maximum(np.where(self.sign < 0, -1.0, 1.0) * (parameters - self.bound), 1e-300)
+        values = xp.where(self.sign == 0, parameters, xp.log(distance))
+        return (values - self.centre) / self.unit

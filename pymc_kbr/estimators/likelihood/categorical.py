@@ -27,15 +27,6 @@ from pymc_kbr.estimators.likelihood.smooth_function import (
 )
 from pymc_kbr.estimators.summaries.transformed import FAR, Levels
 
-FEWEST_OF_A_KIND = 5
-"""Rows, and one more for each input, that a function takes of those with the value and of those beyond it."""
-
-ROWS_FOR_SIZE = 2000
-"""On which the size of a logit's prior is chosen: each step of its fit has a factorisation of its own."""
-
-LOGITS_BEYOND = 1.0
-"""How far logits go beyond those of the fitted rows."""
-
 
 class Logit(NamedTuple):
     """A function of the inputs, and the lowest and highest value that it is taken for."""
@@ -56,7 +47,7 @@ class Logit(NamedTuple):
 class Categorical:
     """P(y = v_k) by continuation ratios: logits of y > v_k given y >= v_k, for all but the last value.
 
-    Logits stay within `LOGITS_BEYOND` of those at the fitted rows, as the log deviations of a `Conditional`
+    Logits stay near those at the fitted rows, as the log deviations of a `Conditional`
     do. On continuation ratios: A. Agresti, Categorical Data Analysis, 3rd edition (2013).
     """
 
@@ -255,20 +246,31 @@ def fit_share(theta: np.ndarray, above: np.ndarray, rng: np.random.Generator, ef
 
 
 def _fit_logit(
-    inputs: Inputs, above: np.ndarray, whole: Inputs, rng: np.random.Generator, effort: Effort
+    inputs: Inputs,
+    above: np.ndarray,
+    whole: Inputs,
+    rng: np.random.Generator,
+    effort: Effort,
+    *,
+    # Rows with the value and beyond it, and one more for each input, that a function takes.
+    fewest_of_a_kind: int = 5,
+    # On which the prior's size is chosen: each step of its fit has a factorisation of its own.
+    rows_for_size: int = 2000,
+    # How far logits go beyond those of the fitted rows.
+    beyond: float = 1.0,
 ) -> Logit:
     """The logit of `above` (n,) at the inputs: a function, or a constant where that leaves less out."""
     n, ones = len(above), int(above.sum())
     # Laplace's rule: what was not met in n rows may still be.
     constant = float(np.log((ones + 1) / (n - ones + 1)))
-    least = FEWEST_OF_A_KIND + inputs.theta.shape[1] + inputs.past.shape[1]
+    least = fewest_of_a_kind + inputs.theta.shape[1] + inputs.past.shape[1]
     if min(ones, n - ones) < least:
         return _constant(constant, whole)
     share = ones / n
     unit = 1 / np.sqrt(share * (1 - share))
     landmarks = inputs.rows(rng.permutation(n)[: effort.landmarks])
     kernel, _ = choose_kernel(inputs, unit * (above - share), rng, effort=effort)
-    some = np.sort(rng.permutation(n)[:ROWS_FOR_SIZE])
+    some = np.sort(rng.permutation(n)[:rows_for_size])
     # An indicator's deviation is a share's p (1 - p) times a logit's.
     basis = WhitenedBasis(kernel, inputs.rows(some), landmarks).larger(unit)
     of_some = above[some]
@@ -280,7 +282,7 @@ def _fit_logit(
     if _log_score(above, fitted.left_out) <= _log_score(above, np.full(n, constant)):
         return _constant(constant, whole)
     lowest, highest = float(fitted.left_out.min()), float(fitted.left_out.max())
-    return Logit(fitted.function, (lowest - LOGITS_BEYOND, highest + LOGITS_BEYOND))
+    return Logit(fitted.function, (lowest - beyond, highest + beyond))
 
 
 def _constant(logit: float, inputs: Inputs) -> Logit:

@@ -10,17 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.exchangeable import FEWEST_ROWS_ALIKE, seems_exchangeable
+from pymc_kbr.arrays.exchangeable import seems_exchangeable
 from pymc_kbr.arrays.refusals import shown, whole
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.threads import parallel_map
 from pymc_kbr.arrays.users_line import users_line
-
-ROWS_LOOKED_AT, SMALL_STEP, GROWTH = range(1000, 2001), 1e-4, 50.0
-"""Rows in which functions are looked for: with fewer, steps are as large as the noise of near-singular laws.
-
-Squared steps, in variances, and how ten steps exceed one.
-"""
 
 
 def fewest_rows(
@@ -44,6 +38,8 @@ def check_rows(
     draws: bool = False,
     # Share of a statistic's variance that the others leave, below which it is a function of them.
     least_left: float = 1e-10,
+    # With fewer, steps are as large as the noise of near-singular distributions.
+    rows_looked_at: range = range(1000, 2001),
 ) -> None:
     """Refuse too few rows, constant parameters, and statistics that are functions of them or of others."""
     # Shapes: theta (n, q); points (n, e); kept (d,).
@@ -76,9 +72,9 @@ def check_rows(
             f"the statistic in column {numbers[bad[0]]} is a linear function of those before it: together "
             "they have no density; leave it out"
         )
-    if n < ROWS_LOOKED_AT[0]:
+    if n < rows_looked_at[0]:
         return
-    pair = function_of_another(points[: ROWS_LOOKED_AT[-1]])
+    pair = function_of_another(points[: rows_looked_at[-1]])
     if pair is not None:
         raise ValueError(
             f"the statistic in column {numbers[pair[1]]} is a function of that in column {numbers[pair[0]]}: "
@@ -86,9 +82,15 @@ def check_rows(
         )
 
 
-def warn_if_not_exchangeable(points: np.ndarray, theta: np.ndarray) -> None:
+def warn_if_not_exchangeable(
+    points: np.ndarray,
+    theta: np.ndarray,
+    *,
+    # From fewer nothing is said: see `seems_exchangeable`.
+    fewest_rows: int = 200,
+) -> None:
     """Warn of statistics (n, e), given parameters (n, q), that are not draws of one distribution."""
-    if len(points) >= FEWEST_ROWS_ALIKE and not seems_exchangeable(points, theta):
+    if len(points) >= fewest_rows and not seems_exchangeable(points, theta):
         warnings.warn(
             "the statistics do not look like independent draws of one distribution: their means, spreads or "
             "covariances, among them or with a parameter, differ from column to column, and what their "
@@ -103,6 +105,10 @@ def function_of_another(
     *,
     # Steps between sorted rows that are examined first.
     steps_looked_at: int = 100,
+    # Squared, in variances,
+    small_step: float = 1e-4,
+    # and how ten steps exceed one.
+    growth: float = 50.0,
 ) -> tuple[int, int] | None:
     """Columns i, j of points (n, e) of which the second is a smooth function of the first."""
     variances = points.var(axis=0)
@@ -111,15 +117,15 @@ def function_of_another(
     def function_of(i: int) -> int | None:
         order = np.argsort(points[:, i], kind="stable")
         # Of columns that move slowly there are few: a few steps tell where all of them are worth a look.
-        few = (points[order[steps + 1]] - points[order[steps]]) ** 2 < SMALL_STEP * variances
+        few = (points[order[steps + 1]] - points[order[steps]]) ** 2 < small_step * variances
         slow = np.flatnonzero(4 * np.count_nonzero(few, axis=0) > len(steps))
         slow = slow[slow != i]
         ordered = points[np.ix_(order, slow)]
-        small = (ordered[1:] - ordered[:-1]) ** 2 < SMALL_STEP * variances[slow]
+        small = (ordered[1:] - ordered[:-1]) ** 2 < small_step * variances[slow]
         of_most = 2 * np.count_nonzero(small, axis=0) > len(small)
         slow, ordered = slow[of_most], ordered[:, of_most]
         one, ten = (np.median((ordered[k:] - ordered[:-k]) ** 2, axis=0) for k in (1, 10))
-        smooth = slow[ten > GROWTH * one]
+        smooth = slow[ten > growth * one]
         return int(smooth[0]) if len(smooth) else None
 
     with parallel_map(points.shape[1]) as map_:

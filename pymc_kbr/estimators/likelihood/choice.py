@@ -20,10 +20,9 @@ from pymc_kbr.estimators.likelihood.autoregressive import (
     fit_autoregressive,
 )
 from pymc_kbr.estimators.likelihood.diagonal_scale import fit_diagonal_scale
-from pymc_kbr.estimators.likelihood.exchangeable import FEW_PENALTIES, fit_exchangeable
+from pymc_kbr.estimators.likelihood.exchangeable import fit_exchangeable
 from pymc_kbr.estimators.likelihood.form import Form
 from pymc_kbr.estimators.likelihood.location_scale import fit_location_scale
-from pymc_kbr.estimators.likelihood.pooled_law import POOLED
 from pymc_kbr.estimators.likelihood.spread import MOST_PAIRED
 from pymc_kbr.estimators.summaries import Summary, Transformed
 from pymc_kbr.estimators.summaries.transformed import Levels
@@ -39,14 +38,12 @@ FORMS: dict[str, Fit] = {
 }
 """The fit of each form, by its name."""
 
-SPARING_LANDMARKS = 400
-"""Of a mean's kernel that is only compared: each of many posteriors evaluates it thousands of times."""
 
 SPARINGLY: dict[str, Fit] = {
-    "location_scale": partial(fit_location_scale, landmarks=SPARING_LANDMARKS),
+    "location_scale": partial(fit_location_scale, landmarks=400),
     "autoregressive": partial(fit_autoregressive, effort=SPARING),
-    "diagonal_scale": partial(fit_diagonal_scale, landmarks=SPARING_LANDMARKS, pooled=POOLED),
-    "exchangeable": partial(fit_exchangeable, tried=FEW_PENALTIES, numbers=0),
+    "diagonal_scale": partial(fit_diagonal_scale, landmarks=400, pooled=20_000),
+    "exchangeable": partial(fit_exchangeable, tried=(100.0, 10.0), numbers=0),
     "series": partial(fit_autoregressive, effort=SPARING, single=False),
 }
 """The same, for what is only compared."""
@@ -72,16 +69,13 @@ def forms_of(statistics: int, levels: tuple[Levels | None, ...] = ()) -> list[st
 
 
 NOT_UNIFORM = 1e-3
-"""The same, below which the form is refuted: there is a warning, and it no longer wins ties.
+"""The same, below which the form does not fit: there is a warning, and it no longer wins ties.
 
 With 1,000 rows a shape that is off by a few hundredths of a probability is found.
 """
 
 ROWS_FOR_FORMS, MOST_COMPARED_ON = 2500, 1000
 """Rows to which forms are fitted that are compared, and rows that they are compared on."""
-
-MANY_ROWS = 3000
-"""From which a form that is compared finds its bandwidth on as many rows as one that is fitted to all."""
 
 
 class Choice(NamedTuple):
@@ -139,6 +133,9 @@ def fit_chosen(
     rng: np.random.Generator,
     levels: tuple[Levels | None, ...] = (),
     known: Known = NOTHING_KNOWN,
+    *,
+    # From which one that was compared has found its bandwidth on as many rows as one that is fitted to all.
+    many_rows: int = 3000,
 ) -> Form:
     """The form that was chosen, fitted to all rows: theta (n, q) and points (n, e)."""
     if choice.name == "autoregressive":
@@ -148,7 +145,7 @@ def fit_chosen(
     fit: Any = FORMS[choice.name]
     if choice.name == "series":
         return fit(theta, points, rng)
-    compared = choice.form if len(theta) >= MANY_ROWS else None
+    compared = choice.form if len(theta) >= many_rows else None
     return fit(theta, points, rng, compared=compared)
 
 
@@ -185,7 +182,7 @@ def _uniform(transforms: np.ndarray, theta: np.ndarray) -> tuple[float, int]:
 # --- messages where no form fits ---
 
 
-def refuted(pvalue: float, worst: str | None, whose: str = "") -> str | None:
+def misfit_message(pvalue: float, worst: str | None, whose: str = "") -> str | None:
     """What is wrong where transforms of held-out rows are not uniform, and what to do; else None."""
     if pvalue >= NOT_UNIFORM:
         return None
@@ -200,13 +197,15 @@ def refuted(pvalue: float, worst: str | None, whose: str = "") -> str | None:
 # --- whether few of many statistics matter ---
 
 
-MOST_FOR_DEPENDENCE = 250
-"""Statistics above which it is not tested which of them depend on the parameters."""
-
-
-def dependent_of_many(statistics: np.ndarray, parameters: np.ndarray) -> int | None:
+def dependent_of_many(
+    statistics: np.ndarray,
+    parameters: np.ndarray,
+    *,
+    # Of more statistics it takes long.
+    most: int = 250,
+) -> int | None:
     """How many of the statistics (n, d) depend on the parameters (n, p); None where d is not tested."""
-    if not MOST_SPARINGLY < statistics.shape[1] <= MOST_FOR_DEPENDENCE:
+    if not MOST_SPARINGLY < statistics.shape[1] <= most:
         return None
     return int(np.sum(depend_on(statistics, parameters)))
 

@@ -9,20 +9,11 @@ import numpy as np
 from pymc_kbr.arrays.threads import parallel_map, product_over_rows, row_parts
 from pymc_kbr.estimators.likelihood.basis import Basis, Landmarks, make_basis
 from pymc_kbr.estimators.likelihood.smooth_function import inverse_lower
-from pymc_kbr.estimators.likelihood.spread import UNEVEN
 from pymc_kbr.kernels import median_heuristic
-from pymc_kbr.regression.kernel_ridge import LARGEST_LEVERAGE
+from pymc_kbr.regression.kernel_ridge import cap_leverages
 
 BASIS_RIDGES = tuple(10.0**k for k in np.arange(1, -12.1, -0.5))
 """From which each statistic's own is chosen."""
-
-ERRORS_LOOKED_AT = 2_500_000
-"""By which ridges are chosen: of twice as many rows times columns every second row, of three times as many
-every third, and so on.
-"""
-
-FUNCTIONS_REWEIGHTED = 400
-"""Of the basis, smoothest first: those that a regression weighted by precisions works with."""
 
 
 class BasisRegression(NamedTuple):
@@ -34,7 +25,13 @@ class BasisRegression(NamedTuple):
 
 
 def regress(
-    features: np.ndarray, penalties: np.ndarray, points: np.ndarray, ridges: slice = slice(None)
+    features: np.ndarray,
+    penalties: np.ndarray,
+    points: np.ndarray,
+    ridges: slice = slice(None),
+    *,
+    # By which ridges are chosen: of twice as many rows times columns every second row, and so on.
+    most_errors: int = 2_500_000,
 ) -> BasisRegression:
     """Ridge regression on orthonormal features, each column's ridge by its leave-one-out error."""
     # Shapes: features (n, f); penalties (f,); points (n, e).
@@ -45,7 +42,7 @@ def regress(
         # The diagonal of the hat matrix, as features are orthonormal over the rows.
         # All ridges in one product: a matrix is read once, and not once for each of them.
         hats = np.concatenate(map_(lambda rows: (features[rows] ** 2 / n) @ shrinks, parts))
-        leverage = np.minimum(hats, LARGEST_LEVERAGE)
+        leverage = cap_leverages(hats)
 
         def left_out(rows: slice, slopes: np.ndarray, k: int | np.ndarray) -> np.ndarray:
             found = features[rows] @ slopes
@@ -54,14 +51,14 @@ def regress(
             return found
 
         # Of many columns some rows, spread over all, tell as well which ridge is best.
-        step = max(1, n * columns // ERRORS_LOOKED_AT)
+        step = max(1, n * columns // most_errors)
 
         def errors(k: int) -> np.ndarray:
             slopes = shrinks[:, k, None] * right
             some = [slice(rows.start, rows.stop, step) for rows in parts]
             return np.sum(map_(lambda rows: np.sum(left_out(rows, slopes, k) ** 2, axis=0), some), axis=0)
 
-        # The first fit stands whatever its freedom: there must be one.
+        # The first fit is tried whatever its freedom: there must be one.
         found = np.array([errors(k) for k in range(_within_freedom(leverage, least=1))])
         best = _not_needlessly_small(found, np.array(BASIS_RIDGES[ridges]), n)
         coefficients, residuals = shrinks[:, best] * right, np.empty((n, columns))
@@ -113,6 +110,11 @@ def regress_weighted(
     points: np.ndarray,
     precisions: np.ndarray,
     before: BasisRegression,
+    *,
+    # Of the basis, smoothest first.
+    most_functions: int = 400,
+    # Deviation of log scales among rows above which a column is weighted.
+    least_uneven: float = 0.1,
 ) -> BasisRegression:
     """As `regress`, with squared residuals weighted; a column keeps the fit before it where that is better.
 
@@ -120,7 +122,7 @@ def regress_weighted(
     are left as they are.
     """
     # Shapes: precisions (n, e).
-    count = min(FUNCTIONS_REWEIGHTED, features.shape[1])
+    count = min(most_functions, features.shape[1])
     smooth = np.argsort(penalties, kind="stable")[:count]
     f, p = features[:, smooth], penalties[smooth]
     coefficients, residuals = before.coefficients.copy(), before.residuals.copy()
@@ -132,7 +134,7 @@ def regress_weighted(
             coefficients[:, j] = 0
             coefficients[smooth, j], residuals[:, j] = found
 
-    uneven = np.flatnonzero(0.5 * np.std(np.log(precisions), axis=0) > UNEVEN).tolist()
+    uneven = np.flatnonzero(0.5 * np.std(np.log(precisions), axis=0) > least_uneven).tolist()
     with parallel_map(len(uneven)) as map_:
         map_(reweight, uneven)
     return BasisRegression(coefficients, residuals, before.ridges)
@@ -146,7 +148,7 @@ def _weighted(
     values, vectors = _orthonormal(p, weighted.T @ f)
     rotated, right = f @ vectors, vectors.T @ (weighted.T @ column)
     shrinks = _shrinks(values)
-    leverage = np.minimum((rotated**2 * weights[:, None]) @ shrinks, LARGEST_LEVERAGE)
+    leverage = cap_leverages((rotated**2 * weights[:, None]) @ shrinks)
     tried = _within_freedom(leverage, least=0)
     slopes = shrinks[:, :tried] * right[:, None]
     left_out = (column[:, None] - rotated @ slopes) / (1 - leverage[:, :tried])
@@ -163,9 +165,12 @@ def regress_with_common_weights(
     points: np.ndarray,
     weights: np.ndarray,
     ridges: slice = slice(None),
+    *,
+    # Of the basis, smoothest first.
+    most_functions: int = 400,
 ) -> BasisRegression:
     """As `regress`, with the squared residuals of each row weighted (n,), the same in all columns."""
-    count = min(FUNCTIONS_REWEIGHTED, features.shape[1])
+    count = min(most_functions, features.shape[1])
     smooth = np.argsort(penalties, kind="stable")[:count]
     root = np.sqrt(weights / weights.mean())[:, None]
     weighted = features[:, smooth] * root
@@ -189,13 +194,6 @@ def _orthonormal(penalties: np.ndarray, products: np.ndarray) -> tuple[np.ndarra
 # --- basis functions of the mean ---
 
 
-MEAN_SCALES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0)
-"""Bandwidths that are tried, over the median heuristic."""
-
-ROWS_FOR_DIRECTIONS, LANDMARKS_FOR_DIRECTIONS = 2000, 300
-"""Rows and landmarks with which directions and bandwidth are chosen."""
-
-
 class Tried(NamedTuple):
     """A regression on some rows, with directions (q, q) and bandwidth of its kernel, and its error."""
 
@@ -209,14 +207,14 @@ class Tried(NamedTuple):
 class MeanSearch(NamedTuple):
     """What is tried for the kernel of the mean."""
 
-    scales: tuple[float, ...] = MEAN_SCALES
+    scales: tuple[float, ...] = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0)
 
     # Times that directions are taken from the slopes of the previous regression.
     turns: int = 2
 
     # Gain in a statistic's log mean squared error, on average, for which distances are not Euclidean.
     gain: float = 0.01
-    landmarks: int = LANDMARKS_FOR_DIRECTIONS
+    landmarks: int = 300
     ridges: slice = slice(None)
     walks: bool = False
 
@@ -231,6 +229,9 @@ def mean_basis(
     rng: np.random.Generator,
     known: Landmarks | None = None,
     search: MeanSearch = USUAL,
+    *,
+    # Rows on which directions and bandwidth are chosen.
+    rows_for_directions: int = 2000,
 ) -> tuple[Basis, np.ndarray]:
     """The basis with the smallest leave-one-out error, and its values at the rows.
 
@@ -243,7 +244,7 @@ def mean_basis(
     n, q = theta.shape
     if known is not None:
         return make_basis(theta, [known.moved(theta[rng.permutation(n)[:landmarks]])])
-    some = rng.permutation(n)[:ROWS_FOR_DIRECTIONS]
+    some = rng.permutation(n)[:rows_for_directions]
     first = best = last = _best_scale(theta[some], points[some], np.eye(q), search)
     for _ in range(search.turns if q > 1 else 0):
         last = _best_scale(theta[some], points[some], _directions(theta[some], last), search, last.scale)

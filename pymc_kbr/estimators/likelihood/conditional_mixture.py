@@ -13,7 +13,6 @@ from scipy.special import ndtr
 
 from pymc_kbr.estimators.likelihood.normal_mixture import (
     LOG_ROOT_2PI,
-    SHARE_FOR_PARTS,
     ResidualShape,
     fit_parts,
     log_sum_exp,
@@ -23,30 +22,6 @@ from pymc_kbr.estimators.likelihood.smooth_function import Inputs, gaussian
 
 LOWEST, HIGHEST = float(np.log(0.03)), float(np.log(6.0))
 """Logs of the deviations of parts stay between them."""
-
-FEWEST_PARTS = 3
-"""Of a mixture that moves: a shape that is normal on average may be none at any one input."""
-
-SHAPE_LANDMARKS, SHAPE_FEATURES = 60, 30
-"""Of the smooth functions of inputs that matter; linear ones are beside them."""
-
-BANDWIDTH = 1.0
-"""Of one input that matters, in its deviations; of more it grows with the root of their number."""
-
-PENALTIES = (100.0, 30.0, 10.0, 3.0, 1.0)
-"""Precisions of the coefficients' prior, tried from the largest until held-out rows are worse off."""
-
-ROWS_FOR_SHAPE = 6000
-"""From which the coefficients are learnt, at most, where no other number is given."""
-
-ITERATIONS_A_PENALTY = 60
-"""For each penalty, at most."""
-
-NEGLIGIBLE_DIRECTION = 1e-3
-"""Of the largest direction of scores, or of functions of an input: less counts for none of a test."""
-
-SURPRISING_SCORE = 5.0
-"""Standard deviations of its score test from which an input is said to matter."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +41,8 @@ class ShapeFeatures:
         u = (theta @ self.by_theta - self.centre)[:, None, :]
         if self.by_past.any():
             u = u + past @ self.by_past
-        scales = np.full(len(self.centre), 1 / (BANDWIDTH * np.sqrt(len(self.centre))))
+        # The deviation of an input that matters; of more it grows with the root of their number.
+        scales = np.full(len(self.centre), 1 / np.sqrt(len(self.centre)))
         smooth = gaussian(u, self.landmarks, scales, xp) @ self.rotation
         return xp.concatenate([u, smooth], axis=-1)
 
@@ -117,8 +93,16 @@ def fit_conditional_mixture(
     z: np.ndarray,
     rng: np.random.Generator,
     *,
-    searched: int = ROWS_FOR_SHAPE,
-    learnt: int = ROWS_FOR_SHAPE,
+    searched: int = 6000,
+    learnt: int = 6000,
+    # A shape that is normal on average may be none at any one input.
+    fewest_parts: int = 3,
+    # Standard deviations of its score test from which an input matters.
+    surprising: float = 5.0,
+    # Precisions of the coefficients' prior, tried from the largest until held-out rows are worse off.
+    penalties: tuple[float, ...] = (100.0, 30.0, 10.0, 3.0, 1.0),
+    # Of the rows, which choose the precision.
+    held_out_share: float = 0.25,
 ) -> ResidualShape | ConditionalMixture:
     """The mixture with moving parts, where held-out rows are better off with it."""
     # Shapes: z (n,).
@@ -126,23 +110,23 @@ def fit_conditional_mixture(
     more = order[: max(searched, learnt)]
     every, of_every = inputs.rows(more), z[more]
     inputs, z = inputs.rows(order[:searched]), z[order[:searched]]
-    start = base if len(base.means) >= FEWEST_PARTS else fit_parts(z, FEWEST_PARTS, rng)
-    matter = np.flatnonzero(surprises(start, inputs, z) > SURPRISING_SCORE)
+    start = base if len(base.means) >= fewest_parts else fit_parts(z, fewest_parts, rng)
+    matter = np.flatnonzero(surprises(start, inputs, z) > surprising)
     if not len(matter):
         return base
     features = _features(inputs, matter)
     phi = features(inputs.theta, inputs.past[:, None])[:, 0]
-    first = int((1 - SHARE_FOR_PARTS) * len(z))
+    first = int((1 - held_out_share) * len(z))
     x = np.concatenate([start.log_shares, start.means, np.log(start.deviations)])
     x = np.concatenate([x, np.zeros(phi.shape[1] * len(x))])
     best, score = None, float(np.mean(base.log_density(z[first:])))
-    for penalty in PENALTIES:
+    for penalty in penalties:
         x = _maximised(x, phi[:first], z[:first], penalty)
         new = _log_likelihood(x, phi[first:], z[first:]) / (len(z) - first)
         if new > score:
             best, score = (penalty, x), new
         # The two largest may both be too stiff to gain anything.
-        elif penalty < PENALTIES[1]:
+        elif penalty < penalties[1]:
             break
     if best is None:
         return base
@@ -151,8 +135,10 @@ def fit_conditional_mixture(
     return _shape(_maximised(x, phi, of_every, penalty), features, len(start.means))
 
 
-def _maximised(x: np.ndarray, phi: np.ndarray, z: np.ndarray, penalty: float) -> np.ndarray:
-    options = {"maxiter": ITERATIONS_A_PENALTY}
+def _maximised(
+    x: np.ndarray, phi: np.ndarray, z: np.ndarray, penalty: float, *, iterations: int = 60
+) -> np.ndarray:
+    options = {"maxiter": iterations}
     return minimize(_objective, x, args=(phi, z, penalty), jac=True, method="L-BFGS-B", options=options).x
 
 
@@ -194,8 +180,15 @@ def _scores(moves: np.ndarray, z: np.ndarray) -> tuple[float, np.ndarray]:
     return value, np.vstack([part - shares, part * t * inverse, part * (t**2 - 1) * inside])
 
 
-def surprises(base: ResidualShape, inputs: Inputs, z: np.ndarray) -> np.ndarray:
-    """Score test of each input for moving the mixture, in standard deviations of its null law, (q + l,).
+def surprises(
+    base: ResidualShape,
+    inputs: Inputs,
+    z: np.ndarray,
+    *,
+    # Of the largest direction of scores, or of functions of an input: less counts for none.
+    negligible: float = 1e-3,
+) -> np.ndarray:
+    """Score test of each input for moving the mixture, in standard deviations under independence, (q + l,).
 
     Scores of the mixture, whitened, are uncorrelated with functions of an input that does not matter: the
     squared correlations with a few of its polynomials sum to a chi-squared variable.
@@ -204,10 +197,10 @@ def surprises(base: ResidualShape, inputs: Inputs, z: np.ndarray) -> np.ndarray:
     scores = _scores(np.repeat(moves[:, None], len(z), axis=1), z)[1].T
     # A residual far out has a score that looks like dependence on whatever its row's inputs are.
     scores = np.clip(scores, *np.quantile(scores, [0.001, 0.999], axis=0))
-    whitened = orthonormal(scores - scores.mean(axis=0), NEGLIGIBLE_DIRECTION)
+    whitened = orthonormal(scores - scores.mean(axis=0), negligible)
 
     def surprise(functions: np.ndarray) -> float:
-        basis = orthonormal(functions - functions.mean(axis=0), NEGLIGIBLE_DIRECTION)
+        basis = orthonormal(functions - functions.mean(axis=0), negligible)
         freedom = whitened.shape[1] * basis.shape[1]
         if not freedom:  # an input that never varies
             return 0.0
@@ -230,18 +223,25 @@ def surprises(base: ResidualShape, inputs: Inputs, z: np.ndarray) -> np.ndarray:
     return found
 
 
-def _features(inputs: Inputs, matter: np.ndarray) -> ShapeFeatures:
+def _features(
+    inputs: Inputs,
+    matter: np.ndarray,
+    *,
+    # Of the smooth functions; linear ones are beside them.
+    most_landmarks: int = 60,
+    most_smooth: int = 30,
+) -> ShapeFeatures:
     """Features of the inputs in columns `matter` of parameters and past."""
     q = inputs.theta.shape[1]
     columns = np.hstack([inputs.theta, inputs.past])
     selection = np.eye(columns.shape[1])[:, matter] / columns.std(axis=0)[matter]
     u = columns @ selection
     centre = u.mean(axis=0)
-    landmarks = (u - centre)[:SHAPE_LANDMARKS]
-    scales = np.full(len(matter), 1 / (BANDWIDTH * np.sqrt(len(matter))))
+    landmarks = (u - centre)[:most_landmarks]
+    scales = np.full(len(matter), 1 / np.sqrt(len(matter)))
     values, vectors = np.linalg.eigh(gaussian(landmarks, landmarks, scales))
     # Smooth functions have large eigenvalues; over their roots all coefficients have one prior.
-    kept = np.flatnonzero(values > 1e-4 * values[-1])[-SHAPE_FEATURES:]
+    kept = np.flatnonzero(values > 1e-4 * values[-1])[-most_smooth:]
     return ShapeFeatures(
         selection[:q], selection[q:], centre, landmarks, vectors[:, kept] / np.sqrt(values[kept])
     )
@@ -252,21 +252,6 @@ def _features(inputs: Inputs, matter: np.ndarray) -> ShapeFeatures:
 
 LEAST_LOG_DEVIATION, LARGEST_LOG_DEVIATION = -8.0, 6.0
 """Logs of the deviations of parts stay between them."""
-
-FUNCTION_PENALTIES = (1000.0, 100.0, 10.0, 1.0)
-"""Precisions of the coefficients' prior, each tried from where the one before ended."""
-
-OF_LINEAR_FUNCTIONS = 0.01
-"""Added to the penalties of functions of the parameters: that of the linear ones."""
-
-FEW_NUMBERS = 16
-"""Of each row, drawn at random, on which precisions are tried."""
-
-MOST_NUMBERS = 800_000
-"""Of all rows, on which the chosen precision is fitted in the end."""
-
-FIRST_ITERATIONS, FURTHER_ITERATIONS = 150, 60
-"""At most, of the first precision and of each that follows."""
 
 
 class FittedFunctions(NamedTuple):
@@ -325,8 +310,16 @@ def fit_functions(
     start: np.ndarray,
     held_out: np.ndarray,
     rng: np.random.Generator,
-    tried: tuple[float, ...] = FUNCTION_PENALTIES,
-    numbers: int = MOST_NUMBERS,
+    tried: tuple[float, ...] = (1000.0, 100.0, 10.0, 1.0),
+    numbers: int = 800_000,
+    *,
+    # Of the linear functions of the parameters, added to that of the others.
+    linear_penalty: float = 0.01,
+    # Of each row, at random, on which precisions are tried.
+    few_numbers: int = 16,
+    # Of the first precision, and of each that follows.
+    first_iterations: int = 150,
+    further_iterations: int = 60,
 ) -> FittedFunctions:
     """Penalised likelihood, its penalty by held-out rows.
 
@@ -336,21 +329,21 @@ def fit_functions(
     # Shapes: z (n, e); features (n, f); penalties (f,); start (f, 2 c); held_out (n,).
     n, e = z.shape
     order = rng.permuted(np.tile(np.arange(e), (n, 1)), axis=1)
-    few = np.take_along_axis(z, order[:, :FEW_NUMBERS], axis=1)
-    penalty = OF_LINEAR_FUNCTIONS + penalties[:, None] * np.ones(3 * start.shape[1] // 2)
+    few = np.take_along_axis(z, order[:, :few_numbers], axis=1)
+    penalty = linear_penalty + penalties[:, None] * np.ones(3 * start.shape[1] // 2)
     now = np.hstack([np.zeros((len(start), start.shape[1] // 2)), start])
     best, density, chosen, rest = now, -np.inf, tried[0], ~held_out
     for weight in tried:
-        most = FIRST_ITERATIONS if weight == tried[0] else FURTHER_ITERATIONS
+        most = first_iterations if weight == tried[0] else further_iterations
         now = _with_most_likely(now, few[rest], features[rest], weight * penalty, most)
         parts = parts_of_numbers(features[held_out] @ now, start.shape[1] // 2)
         found = float(log_densities(parts, z[held_out]).sum(axis=1).mean())
         if found > density:
             best, density, chosen = now, found, weight
     if numbers:
-        wide = int(np.clip(numbers // n, min(e, FEW_NUMBERS), e))
+        wide = int(np.clip(numbers // n, min(e, few_numbers), e))
         more = np.take_along_axis(z, order[:, :wide], axis=1)
-        best = _with_most_likely(best, more, features, chosen * penalty, FURTHER_ITERATIONS)
+        best = _with_most_likely(best, more, features, chosen * penalty, further_iterations)
     return FittedFunctions(best, density)
 
 

@@ -7,36 +7,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
+from scipy.special import ndtr
 from sklearn.covariance import ledoit_wolf
 
 from pymc_kbr.arrays.threads import parallel_map
 from pymc_kbr.estimators.likelihood.basis import Landmarks
 from pymc_kbr.estimators.likelihood.conditional_mean import (
-    MEAN_SCALES,
     MeanSearch,
     mean_basis,
     regress,
     regress_with_common_weights,
 )
-from pymc_kbr.estimators.likelihood.form import SHARE_FOR_SETTINGS, Form
-from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture
-from pymc_kbr.estimators.likelihood.pooled_law import (
-    MOST_POOLED,
-    PooledDensity,
-    describe_distribution,
-    draw_elements,
-    fit_distribution,
-    parts_of,
-    size_of,
-    transforms_of,
+from pymc_kbr.estimators.likelihood.conditional_mixture import ConditionalMixture, fit_conditional_mixture
+from pymc_kbr.estimators.likelihood.form import Form, hold_out
+from pymc_kbr.estimators.likelihood.normal_mixture import (
+    LOG_ROOT_2PI,
+    NormalMixture,
+    ResidualShape,
+    fit_mixture,
 )
-from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG, LOG_CHI_SQUARE, UNEVEN, spread_basis
-
-EVERY_OTHER_RIDGE = slice(None, None, 2)
-"""Every other one of a regression's, as it has many columns."""
-
-SEARCH = MeanSearch((0.04, 0.06, 0.1, 0.16, *MEAN_SCALES), turns=4, ridges=EVERY_OTHER_RIDGE, walks=True)
-"""Of the mean's kernel: many statistics show finer waves than a few do."""
+from pymc_kbr.estimators.likelihood.smooth_function import Inputs
+from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG, LOG_CHI_SQUARE, spread_basis
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,10 +96,10 @@ class DiagonalScale:
         each = highest + xp.log(sum(xp.exp(term - highest) for term in terms))
         return xp.sum(each, axis=2) + xp.sum(logs, axis=1)[:, None]
 
-    def _normal(self, described: np.ndarray, whitened: np.ndarray, law: NormalMixture) -> np.ndarray:
+    def _normal(self, described: np.ndarray, whitened: np.ndarray, density: NormalMixture) -> np.ndarray:
         """The same of points (r, e) under one normal density: by products of matrices, without residuals."""
         e = len(self.whiten)
-        mean, precision = float(law.means[0, 0]), float(law.factors[0, 0, 0])
+        mean, precision = float(density.means[0, 0]), float(density.factors[0, 0, 0])
         scales = precision * np.exp(described[:, e:])
         # precision (exp(a) (u - mu) - mean) = scales u - centres: the square then expands into products.
         centres = described[:, :e] * scales + precision * mean
@@ -153,10 +144,14 @@ def fit_diagonal_scale(
     *,
     # Landmarks of the mean's kernel.
     landmarks: int = 800,
-    pooled: int = MOST_POOLED,
+    pooled: int = 60_000,
     compared: Form | None = None,
     # Principal components of the statistics on which the kernel of the mean is chosen.
     components_for_mean: int = 30,
+    # Every other one of a regression's, as it has many columns.
+    ridges: slice = slice(None, None, 2),
+    # Deviation of log scales among rows above which the mean is fitted with weights.
+    least_uneven: float = 0.1,
 ) -> DiagonalScale:
     """Fit mean, whitening, scales and density, and the mean once more with weights where scales are uneven.
 
@@ -165,8 +160,7 @@ def fit_diagonal_scale(
     """
     # Shapes: theta (n, q); points (n, e).
     n = len(points)
-    held_out = np.zeros(n, dtype=bool)
-    held_out[rng.permutation(n)[: max(1, int(SHARE_FOR_SETTINGS * n))]] = True
+    held_out = hold_out(n, rng)
     seed = int(rng.integers(2**31))
     known, mixed = None, None
     if isinstance(compared, DiagonalScale):
@@ -176,19 +170,22 @@ def fit_diagonal_scale(
     # `eigh` has the largest last.
     turn = np.linalg.eigh(standard.T @ standard)[1][:, ::-1]
     components = standard @ turn
-    of_mean, features = mean_basis(theta, components[:, :components_for_mean], landmarks, rng, known, SEARCH)
+    # Many statistics show finer waves than a few do.
+    scales = (0.04, 0.06, 0.1, 0.16, *MeanSearch().scales)
+    search = MeanSearch(scales, turns=4, ridges=ridges, walks=True)
+    of_mean, features = mean_basis(theta, components[:, :components_for_mean], landmarks, rng, known, search)
     of_spread, parts = spread_basis(theta, rng)
 
     def whitened(residuals: np.ndarray) -> Whitened:
         return fit_whitened(residuals @ turn.T, parts, of_spread.penalties, held_out, mixed)
 
-    mean = regress(features, of_mean.penalties, components, EVERY_OTHER_RIDGE)
+    mean = regress(features, of_mean.penalties, components, ridges)
     found = whitened(mean.residuals)
     common = found.logs.mean(axis=1)
-    if common.std() > UNEVEN:
+    if common.std() > least_uneven:
         # Rows with little noise know the mean best; a is minus a log deviation, 2 a a log precision.
         weighted = regress_with_common_weights(
-            features, of_mean.penalties, components, np.exp(2 * common), EVERY_OTHER_RIDGE
+            features, of_mean.penalties, components, np.exp(2 * common), ridges
         )
         again = whitened(weighted.residuals)
         if again.held_out > found.held_out:
@@ -210,10 +207,6 @@ def fit_diagonal_scale(
 
 
 # --- scales of many statistics ---
-
-
-EVERY_FOURTH_RIDGE = slice(None, None, 4)
-"""Every fourth of a regression's: it has one column more than there are statistics."""
 
 
 class Whitened(NamedTuple):
@@ -250,10 +243,10 @@ def fit_whitened(
     apart, together = _frames(residuals, held_out)
     if mixed is None:
         with parallel_map(2) as map_:
-            alike = map_(
-                lambda w: _alike(residuals @ w.T, w, features, penalties, held_out), (apart, together)
+            compared = map_(
+                lambda w: _common_scales(residuals @ w.T, w, features, penalties, held_out), (apart, together)
             )
-        mixed = alike[1].held_out > alike[0].held_out + gain_of_rotation * residuals.shape[1]
+        mixed = compared[1].held_out > compared[0].held_out + gain_of_rotation * residuals.shape[1]
     whiten = together if mixed else apart
     u = residuals @ whiten.T
     squares = u**2
@@ -286,7 +279,7 @@ def _logs(
     return np.log(u**2 + least_square) + LOG_CHI_SQUARE
 
 
-def _alike(
+def _common_scales(
     u: np.ndarray, whiten: np.ndarray, features: np.ndarray, penalties: np.ndarray, held_out: np.ndarray
 ) -> Whitened:
     """With one function of the parameters for the scales of all statistics."""
@@ -295,10 +288,17 @@ def _alike(
     return _finished(u, whiten, whole, logs, held_out)
 
 
-def _each(logs: np.ndarray, features: np.ndarray, penalties: np.ndarray) -> np.ndarray:
+def _each(
+    logs: np.ndarray,
+    features: np.ndarray,
+    penalties: np.ndarray,
+    *,
+    # It has one column more than there are statistics.
+    ridges: slice = slice(None, None, 4),
+) -> np.ndarray:
     """Coefficients (f, e) of log variances: of their mean, and of what each adds."""
     common = logs.mean(axis=1)[:, None]
-    found = regress(features, penalties, np.hstack([common, logs - common]), EVERY_FOURTH_RIDGE).coefficients
+    found = regress(features, penalties, np.hstack([common, logs - common]), ridges).coefficients
     return found[:, :1] + found[:, 1:]
 
 
@@ -312,3 +312,101 @@ def _finished(
     coefficients[0] -= np.log(deviations)
     density = np.mean(np.sum(logs[held_out] - 0.5 * z[held_out] ** 2, axis=1))
     return Whitened(whiten, coefficients, logs, z, float(density + np.log(np.diag(whiten)).sum()))
+
+
+# --- the density of all elements of z ---
+
+
+PooledDensity = NormalMixture | ConditionalMixture
+
+
+def fit_distribution(
+    z: np.ndarray,
+    theta: np.ndarray,
+    levels: tuple[np.ndarray, np.ndarray],
+    held_out: np.ndarray,
+    seed: int,
+    rng: np.random.Generator,
+    pooled: int = 60_000,
+    *,
+    # Parts of the mixture that is the same everywhere,
+    sizes: tuple[int, ...] = (1, 2, 3, 4),
+    # and elements that it is fitted to.
+    searched: int = 20_000,
+) -> PooledDensity:
+    """The mixture of all elements, and where held-out ones are denser, with parts that move.
+
+    A shape that is off a little in each of e elements moves the posterior by the root of e as much, such as
+    that of skewed counts of which one mixture serves all parameters. The density of a count depends on its
+    own mean, too, so that elements at one place of the parameters have several.
+    """
+    # Shapes: z (n, e); theta (n, q); levels (n, e); held_out (n,).
+    n, e = z.shape
+    order = rng.permutation(n * e)
+    some, more = order[:searched], order[:pooled]
+    density = fit_mixture(z.reshape(-1, 1)[some], held_out[some // e], seed, sizes)
+    base = ResidualShape(np.log(density.weights), density.means[:, 0], 1 / density.factors[:, 0, 0])
+    inputs = Inputs(theta[more // e], np.column_stack([each.reshape(-1)[more] for each in levels]))
+    again = np.random.default_rng(seed)
+    moved = fit_conditional_mixture(
+        base, inputs, z.reshape(-1)[more], again, searched=searched, learnt=pooled
+    )
+    return moved if isinstance(moved, ConditionalMixture) else density
+
+
+def size_of(density: PooledDensity) -> int:
+    """Number of its parts."""
+    return len(density) if isinstance(density, NormalMixture) else len(density.base.means)
+
+
+def describe_distribution(
+    density: ConditionalMixture, theta: Any, means: Any, logs: Any, xp: Any = np
+) -> Any:
+    """Log shares, means and log deviations of c parts: (k, 3 c), or of each of e elements (k, 3 c e)."""
+    # Shapes: theta (k, q); means, logs (k, e).
+    past = xp.stack([means, logs], axis=2)
+    return xp.concatenate([number for part in density.parts(theta, past, xp) for number in part], axis=1)
+
+
+def parts_of(density: PooledDensity, numbers: Any, xp: Any = np) -> list[tuple[Any, Any, Any]]:
+    """Log height, mean and precision root of each part, as numbers, (k, 1, 1) or (k, 1, e)."""
+    # Shapes: numbers (k, 3 c) or (k, 3 c e).
+    if isinstance(density, NormalMixture):
+        means, roots = density.means[:, 0], density.factors[:, 0, 0]
+        levels = np.log(density.weights * roots) - LOG_ROOT_2PI
+        return list(zip(levels, means, roots, strict=True))
+    each = [number[:, None, :] for number in _numbers_of(density, numbers)]
+    return [
+        (share - log - LOG_ROOT_2PI, mean, xp.exp(-log))
+        for share, mean, log in zip(each[0::3], each[1::3], each[2::3], strict=True)
+    ]
+
+
+def _numbers_of(density: ConditionalMixture, numbers: Any) -> list[Any]:
+    """The 3 c numbers of a density, each (k, 1) or (k, e)."""
+    count = 3 * size_of(density)
+    wide = numbers.shape[1] // count
+    return [numbers[:, i * wide : (i + 1) * wide] for i in range(count)]
+
+
+def draw_elements(
+    density: PooledDensity, numbers: np.ndarray, e: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Elements z (k, e) for k parameters, with the numbers of `describe_distribution`."""
+    if isinstance(density, NormalMixture):
+        return density.draw(len(numbers) * e, rng).reshape(-1, e)
+    each = [np.broadcast_to(number, (len(numbers), e)) for number in _numbers_of(density, numbers)]
+    shares, means, logs = (np.stack(each[i::3], axis=2) for i in range(3))
+    # The largest of logits with Gumbel noise is a draw of a part.
+    chosen = np.argmax(shares + rng.gumbel(size=shares.shape), axis=2)[:, :, None]
+    means, logs = (np.take_along_axis(one, chosen, axis=2)[:, :, 0] for one in (means, logs))
+    return means + np.exp(logs) * rng.standard_normal(means.shape)
+
+
+def transforms_of(density: PooledDensity, numbers: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """Distribution functions of elements z (k, e)."""
+    if isinstance(density, NormalMixture):
+        return density.transforms(z.reshape(-1, 1)).reshape(z.shape)
+    each = _numbers_of(density, numbers)
+    parts = zip(each[0::3], each[1::3], each[2::3], strict=True)
+    return sum(np.exp(share) * ndtr((z - mean) * np.exp(-log)) for share, mean, log in parts)

@@ -11,11 +11,11 @@ from scipy.special import logsumexp, ndtr
 
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.estimators.likelihood.autoregressive import Autoregressive, without_unseen
+from pymc_kbr.estimators.likelihood.basis import ParameterScale
 from pymc_kbr.estimators.likelihood.diagonal_scale import DiagonalScale, without_columns
 from pymc_kbr.estimators.likelihood.exchangeable import Exchangeable, OrderStatistics
 from pymc_kbr.estimators.likelihood.form import Form, Prepared
 from pymc_kbr.estimators.likelihood.location_scale import LocationScale
-from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
 from pymc_kbr.estimators.likelihood.smooth_function import for_rows
 from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG
 from pymc_kbr.estimators.likelihood.structure import Structure

@@ -6,9 +6,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-SHARE_FOR_SETTINGS = 0.2
-"""Share of the rows on which a form's ridge, or whitening, and the size of its mixture are chosen."""
-
 
 class Form(Protocol):
     """A conditional density of e statistics given q parameters, both in the units of the fit."""
@@ -28,6 +25,13 @@ class Form(Protocol):
 
         M. Rosenblatt, Remarks on a multivariate transformation, Annals of Mathematical Statistics 23 (1952).
         """
+
+
+def hold_out(n: int, rng: np.random.Generator, *, share: float = 0.2) -> np.ndarray:
+    """Rows (n,), bool, on which a form's ridge, or whitening, and the size of its mixture are chosen."""
+    held_out = np.zeros(n, dtype=bool)
+    held_out[rng.permutation(n)[: max(1, int(share * n))]] = True
+    return held_out
 
 
 class Prepared(NamedTuple):

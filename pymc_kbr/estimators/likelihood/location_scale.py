@@ -17,8 +17,8 @@ from pymc_kbr.estimators.likelihood.conditional_mean import (
     regress,
     regress_weighted,
 )
-from pymc_kbr.estimators.likelihood.form import SHARE_FOR_SETTINGS, Form
-from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture, fit_mixture, log_mass
+from pymc_kbr.estimators.likelihood.form import Form, hold_out
+from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture, fit_mixture, mixture_log_mass
 from pymc_kbr.estimators.likelihood.spread import (
     LARGEST_LOG,
     Below,
@@ -32,9 +32,6 @@ from pymc_kbr.estimators.likelihood.spread import (
     whitening,
 )
 from pymc_kbr.estimators.summaries.transformed import Grid
-
-RESIDUAL_TURNS = 4
-"""Times, at most, that the mean is regressed by the law of the residuals before."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,9 +88,9 @@ class LocationScale:
             )
         ]
         if not self.grids[0].cells.between:  # type: ignore[union-attr]
-            return log_mass(parts, lower, upper, xp)
+            return mixture_log_mass(parts, lower, upper, xp)
         cell = points[:, :, 2] > points[:, :, 1]
-        inside = log_mass(parts, lower, xp.where(cell, upper, lower + 1.0), xp)
+        inside = mixture_log_mass(parts, lower, xp.where(cell, upper, lower + 1.0), xp)
         density = self.mixture.log_density(xp.where(cell, 0.0, y)[:, :, None], xp) + xp.log(unit)
         return xp.where(cell, inside, density)
 
@@ -135,6 +132,8 @@ def fit_location_scale(
     compared: Form | None = None,
     # Ridges of the factor, tried from the first on.
     factor_ridges: tuple[float, ...] = (1000.0, 100.0, 10.0, 1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5),
+    # Times, at most, that the mean is regressed by the distribution of the residuals before.
+    residual_turns: int = 4,
 ) -> LocationScale:
     """Fit mean, factor and mixture, one after the other, and the mean again by what these say.
 
@@ -146,8 +145,7 @@ def fit_location_scale(
     # Shapes: theta (n, q); points (n, e).
     n, e = points.shape
     # Every choice below is made on the same rows, so that gains of one and of another can be compared.
-    held_out = np.zeros(n, dtype=bool)
-    held_out[rng.permutation(n)[: max(1, int(SHARE_FOR_SETTINGS * n))]] = True
+    held_out = hold_out(n, rng)
     seed = int(rng.integers(2**31))
     if not np.any(np.ptp(theta, axis=0)):
         return _of_no_parameter(points, theta.shape[1], held_out, seed)
@@ -177,9 +175,9 @@ def fit_location_scale(
         return _shape(at, choice.frame, parts, penalties, chosen.coefficients, held_out, seed)
 
     shape = shaped()
-    for _ in range(RESIDUAL_TURNS):
-        law = ResidualDensity(shape.factors @ back, shape.mixture)
-        sharper = regress_by_residuals(features, of_mean.penalties, points, mean, law, held_out, rng)
+    for _ in range(residual_turns):
+        density = ResidualDensity(shape.factors @ back, shape.mixture)
+        sharper = regress_by_residuals(features, of_mean.penalties, points, mean, density, held_out, rng)
         if sharper is None:
             break
         mean = sharper
@@ -301,7 +299,7 @@ class _PenalisedRegression:
     features: np.ndarray
     penalties: np.ndarray
     points: np.ndarray
-    law: ResidualDensity
+    density: ResidualDensity
 
     def fit(
         self,
@@ -312,17 +310,17 @@ class _PenalisedRegression:
         lbfgs_steps: int = 40,
     ) -> np.ndarray:
         """Coefficients (f, e) by some rows, from those of least squares on."""
-        f, points, law = self.features[rows], self.points[rows], self.law.rows(rows)
+        f, points, density = self.features[rows], self.points[rows], self.density.rows(rows)
         first = self._least_squares(rows)
         residuals = points - f @ first
         # Squared scores stand for second derivatives: in these units L-BFGS needs few steps.
-        information = np.mean(law.slopes(residuals)[1] ** 2, axis=0)
+        information = np.mean(density.slopes(residuals)[1] ** 2, axis=0)
         # A ridge of squared errors, over their variance, is one of log densities.
         prior = shrink * self.penalties / np.mean(residuals**2, axis=0)
         unit = 1 / np.sqrt(information + prior)
 
         parts = row_parts(len(f))
-        pieces = [(f[part], points[part], law.rows(part)) for part in parts]
+        pieces = [(f[part], points[part], density.rows(part)) for part in parts]
 
         with parallel_map(len(parts)) as map_:
 
@@ -352,10 +350,10 @@ class _PenalisedRegression:
 
 
 def _likelihood(
-    features: np.ndarray, points: np.ndarray, law: ResidualDensity, coefficients: np.ndarray
+    features: np.ndarray, points: np.ndarray, density: ResidualDensity, coefficients: np.ndarray
 ) -> tuple[float, np.ndarray]:
     """Summed log density of rows, and minus its slopes in the coefficients (f, e)."""
-    values, slopes = law.slopes(points - features @ coefficients)
+    values, slopes = density.slopes(points - features @ coefficients)
     return float(values.sum()), features.T @ slopes
 
 
@@ -364,7 +362,7 @@ def regress_by_residuals(
     penalties: np.ndarray,
     points: np.ndarray,
     before: BasisRegression,
-    law: ResidualDensity,
+    density: ResidualDensity,
     held_out: np.ndarray,
     rng: np.random.Generator,
     *,
@@ -383,9 +381,9 @@ def regress_by_residuals(
     # Shapes: features (n, f); penalties (f,); points (n, e); held_out (n,).
     smooth = np.argsort(penalties, kind="stable")[:most_functions]
     regression = _PenalisedRegression(
-        features[:, smooth], penalties[smooth, None] * before.ridges, points, law
+        features[:, smooth], penalties[smooth, None] * before.ridges, points, density
     )
-    at, now = law.rows(held_out), law.log_density(before.residuals)
+    at, now = density.rows(held_out), density.log_density(before.residuals)
     gain, shrink = np.full(np.count_nonzero(held_out), -np.inf), 0.0
     for tried in ridge_factors:
         found = at.log_density(regression.left_out(held_out, tried)) - now[held_out]
@@ -395,13 +393,13 @@ def regress_by_residuals(
     if not shrink or gain.mean() <= least_gain - errors_behind * gain.std() / np.sqrt(len(gain)):
         return None
     n = len(points)
-    # Under this law there is no closed form without a row: each fifth is predicted by the others.
+    # Under this density there is no closed form without a row: each fifth is predicted by the others.
     left_out = np.empty_like(points)
     for rows in np.array_split(rng.permutation(n), folds):
         others = np.zeros(n, dtype=bool)
         others[rows] = True
         left_out[others] = regression.left_out(others, shrink)
-    if np.mean(law.log_density(left_out) - now) <= least_gain:
+    if np.mean(density.log_density(left_out) - now) <= least_gain:
         return None
     coefficients = np.zeros((features.shape[1], points.shape[1]))
     coefficients[smooth] = regression.fit(np.ones(n, dtype=bool), shrink)

@@ -13,19 +13,6 @@ from sklearn.mixture import GaussianMixture
 
 from pymc_kbr.arrays.threads import one_at_a_time, parallel_map, silence
 
-MIXTURE_SIZES = (1, 2, 3, 4, 6, 8, 12)
-"""Numbers of parts among which is chosen."""
-
-LEAST_PART_VARIANCE = 1e-5
-"""Least variance of a part, of residuals of unit variance."""
-
-ROWS_A_PARAMETER = 2.0
-"""Fitted rows that each free number of a mixture takes at least."""
-
-GAIN_OF_MIXTURE = 0.003
-"""Of mean held-out log density, for which a larger mixture is taken."""
-
-
 UNSETTLED = silence(ConvergenceWarning)
 """What mixtures are fitted in, on several threads."""
 
@@ -87,12 +74,20 @@ class NormalMixture:
 
 
 def fit_mixture(
-    z: np.ndarray, held_out: np.ndarray, seed: int, sizes: Sequence[int] = MIXTURE_SIZES
+    z: np.ndarray,
+    held_out: np.ndarray,
+    seed: int,
+    sizes: Sequence[int] = (1, 2, 3, 4, 6, 8, 12),
+    *,
+    # Fitted rows for each free number of a mixture.
+    rows_a_number: float = 2.0,
+    # Nats of a held-out row for which a larger mixture is taken.
+    least_gain: float = 0.003,
 ) -> NormalMixture:
     """The mixture of the size with the highest density of the rows that are held out, fitted to all."""
     # Shapes: z (n, e); held_out (n,).
     e = z.shape[1]
-    most = (~held_out).sum() / ROWS_A_PARAMETER
+    most = (~held_out).sum() / rows_a_number
     allowed = [size for size in sizes if size == 1 or size * (1 + e + e * (e + 1) / 2) <= most]
 
     def tried(size: int) -> tuple[GaussianMixture, float]:
@@ -108,7 +103,7 @@ def fit_mixture(
         for group in groups:
             for mixture, reached in map_(tried, group):
                 if idle < 2:
-                    gains = best is None or reached > density + GAIN_OF_MIXTURE
+                    gains = best is None or reached > density + least_gain
                     best, density, idle = (mixture, reached, 0) if gains else (best, density, idle + 1)
             if idle == 2:
                 break
@@ -120,8 +115,16 @@ def fit_mixture(
     return NormalMixture(fitted.weights_, fitted.means_, factors)
 
 
-def _fitted(z: np.ndarray, size: int, seed: int, start: GaussianMixture | None = None) -> GaussianMixture:
-    mixture = GaussianMixture(size, reg_covar=LEAST_PART_VARIANCE, random_state=seed, max_iter=200, tol=1e-4)
+def _fitted(
+    z: np.ndarray,
+    size: int,
+    seed: int,
+    start: GaussianMixture | None = None,
+    *,
+    # Of a part, of residuals of unit variance.
+    least_variance: float = 1e-5,
+) -> GaussianMixture:
+    mixture = GaussianMixture(size, reg_covar=least_variance, random_state=seed, max_iter=200, tol=1e-4)
     if start is not None:
         precisions = start.precisions_cholesky_ @ np.swapaxes(start.precisions_cholesky_, 1, 2)
         mixture.set_params(weights_init=start.weights_, means_init=start.means_, precisions_init=precisions)
@@ -134,19 +137,6 @@ def _fitted(z: np.ndarray, size: int, seed: int, start: GaussianMixture | None =
 
 
 LOG_ROOT_2PI = 0.5 * float(np.log(2 * np.pi))
-
-MOST_SHAPE_PARTS = 6
-ROWS_FOR_PARTS = 6000
-"""Rows on which the number of parts is chosen."""
-
-SHARE_FOR_PARTS = 0.25
-"""Share of these that choose it."""
-
-GAIN_OF_PART = 1e-3
-"""Of mean held-out log density, besides its standard error, for which another part is taken."""
-
-LEAST_DEVIATION = 0.03
-"""Of a part, in deviations of the residuals."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +175,7 @@ class ResidualShape:
         return self.means[part] + self.deviations[part] * rng.standard_normal(n)
 
 
-def log_mass(parts: Sequence[tuple[Any, Any, Any]], lower: Any, upper: Any, xp: Any = np) -> Any:
+def mixture_log_mass(parts: Sequence[tuple[Any, Any, Any]], lower: Any, upper: Any, xp: Any = np) -> Any:
     """Log probability between two ends, of a mixture of log shares, means and log deviations."""
     terms = []
     for share, mean, log_deviation in parts:
@@ -194,17 +184,20 @@ def log_mass(parts: Sequence[tuple[Any, Any, Any]], lower: Any, upper: Any, xp: 
     return log_sum_exp(terms, xp)
 
 
-def log_between(lower: Any, upper: Any, xp: Any = np) -> Any:
+def log_between(
+    lower: Any,
+    upper: Any,
+    xp: Any = np,
+    *,
+    # Of a difference of logs: of ends that are one number up to rounding it has no logarithm.
+    least_relative: float = 1e-300,
+) -> Any:
     """Log probability of a standard normal between two ends, to all digits in either tail."""
     # In the upper tail by the lower one, where differences lose no digits.
     flipped = lower + upper > 0
     a, b = xp.where(flipped, -upper, lower), xp.where(flipped, -lower, upper)
     log_a, log_b = (log_ndtr(a), log_ndtr(b)) if xp is np else (_log_ndtr(a, xp), _log_ndtr(b, xp))
-    return log_b + xp.log(-xp.expm1(xp.minimum(log_a - log_b, -LEAST_RELATIVE)))
-
-
-LEAST_RELATIVE = 1e-300
-"""Of a difference of logs: of ends that are one number up to rounding it has no logarithm."""
+    return log_b + xp.log(-xp.expm1(xp.minimum(log_a - log_b, -least_relative)))
 
 
 def _log_ndtr(z: Any, xp: Any) -> Any:
@@ -225,18 +218,28 @@ def log_sum_exp(terms: list[Any], xp: Any = np) -> Any:
     return highest + xp.log(total)
 
 
-def fit_shape(z: np.ndarray, rng: np.random.Generator) -> ResidualShape:
+def fit_shape(
+    z: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    most_parts: int = 6,
+    # Rows on which the number of parts is chosen, by this share of them.
+    rows_for_parts: int = 6000,
+    held_out_share: float = 0.25,
+    # Nats of a held-out row, besides their standard error, for which another part is taken.
+    least_gain: float = 1e-3,
+) -> ResidualShape:
     """The mixture with the largest held-out density among those of one to `MOST_SHAPE_PARTS` parts."""
     # Shapes: z (n,).
-    some = rng.permutation(z)[:ROWS_FOR_PARTS]
-    fitted, held_out = np.split(some, [int((1 - SHARE_FOR_PARTS) * len(some))])
+    some = rng.permutation(z)[:rows_for_parts]
+    fitted, held_out = np.split(some, [int((1 - held_out_share) * len(some))])
     best = fit_parts(fitted, 1, rng)
     logs = best.log_density(held_out)
-    for parts in range(2, MOST_SHAPE_PARTS + 1):
+    for parts in range(2, most_parts + 1):
         tried = fit_parts(fitted, parts, rng)
         new = tried.log_density(held_out)
         gain = new - logs
-        if gain.mean() > GAIN_OF_PART + gain.std() / np.sqrt(len(gain)):
+        if gain.mean() > least_gain + gain.std() / np.sqrt(len(gain)):
             best, logs = tried, new
         # Two modes of three parts may show with the third only: one size that gains nothing ends it not yet.
         elif parts > len(best.means) + 1:
@@ -245,11 +248,17 @@ def fit_shape(z: np.ndarray, rng: np.random.Generator) -> ResidualShape:
 
 
 def fit_parts(
-    z: np.ndarray, parts: int, rng: np.random.Generator, start: ResidualShape | None = None
+    z: np.ndarray,
+    parts: int,
+    rng: np.random.Generator,
+    start: ResidualShape | None = None,
+    *,
+    # Of a part, in deviations of the residuals.
+    least_deviation: float = 0.03,
 ) -> ResidualShape:
     """The mixture of largest likelihood, near a start if there is one, with a floor under its deviations."""
     mean, seed = float(z.mean()), int(rng.integers(2**31))
-    least = float((LEAST_DEVIATION * z.std()) ** 2)
+    least = float((least_deviation * z.std()) ** 2)
     if not 0 < least < np.inf:
         raise ValueError(
             f"residuals have mean {mean} and floor {least} of variances: no mixture describes them"

@@ -147,6 +147,9 @@ def _is_flat(
     columns: tuple[int, ...],
     chosen: dict[int, tuple[Margin, Margin]],
     rng: np.random.Generator,
+    *,
+    # Standard errors by which a density must beat a uniform one on held-out draws.
+    errors: float = 3.0,
 ) -> bool:
     """Whether a simplex is as well described by a uniform density as by mixtures and their dependence."""
     trial = {c: few for c, (few, _) in chosen.items()}
@@ -157,7 +160,7 @@ def _is_flat(
         logs = logs + _trial_gain(draws, trial, size, rng)
     # A uniform density has no number to be fitted: it is left on evidence alone.
     gain, error = draws.gain(logs - _flat_simplex(held[:, list(columns)]))
-    return gain <= ERRORS * error
+    return gain <= errors * error
 
 
 def _flat_simplex(free: np.ndarray) -> np.ndarray:
@@ -192,6 +195,8 @@ def _dependence(
     *,
     # Components of the mixtures of normal scores that are compared.
     joint_sizes: tuple[int, ...] = (1, 2, 4, 8),
+    # Standard errors by which a density must beat an independent one on held-out draws.
+    errors: float = 3.0,
 ) -> int:
     """The best size of a mixture of scores, zero where independent columns do as well."""
     if len(trial) < 2:
@@ -199,7 +204,7 @@ def _dependence(
     logs = [_trial_gain(draws, trial, size, rng) for size in joint_sizes]
     best = simplest(draws, logs)
     gain, error = draws.gain(logs[best])
-    return joint_sizes[best] if gain > ERRORS * error else 0
+    return joint_sizes[best] if gain > errors * error else 0
 
 
 def _check(draws: np.ndarray, support: Support, log_weights: np.ndarray | None) -> None:
@@ -223,10 +228,6 @@ def _check(draws: np.ndarray, support: Support, log_weights: np.ndarray | None) 
 
 
 # --- a density for each column ---
-
-
-ERRORS = 3.0
-"""Standard errors by which a form must beat a uniform or an independent one on held-out draws."""
 
 
 @dataclass(frozen=True)
@@ -258,6 +259,8 @@ def choose_margin(
     *,
     # Components of the mixtures that are compared.
     margin_sizes: tuple[int, ...] = (1, 2, 3, 5, 8),
+    # Standard errors by which a density must beat a simpler one on held-out draws.
+    errors: float = 3.0,
 ) -> tuple[Margin, Margin]:
     """The density of a column by the draws that are not held out, and the same form by all."""
     some, weights = draws.column(column)
@@ -277,7 +280,7 @@ def choose_margin(
         simple = [Flat()]
     for margin in simple:
         gain, error = draws.gain(logs[best] - margin.log_density(held))
-        if gain <= ERRORS * error:
+        if gain <= errors * error:
             return margin, margin
     # Where no bound is known the draws' own range may be the prior's, as of a uniform one without bounds.
     if not simple and (interval is not None or not block.steps):

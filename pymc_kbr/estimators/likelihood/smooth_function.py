@@ -12,8 +12,6 @@ import numpy as np
 from scipy.linalg import blas, cho_solve, lapack
 from scipy.optimize import minimize
 
-from pymc_kbr.regression.kernel_ridge import FEATURE_ROWS_AT_ONCE
-
 
 @dataclass(frozen=True)
 class SmoothFunction:
@@ -42,11 +40,9 @@ class SmoothFunction:
         by_past = self.kernel.past_factor(past, self.landmarks.past, xp) * self.coefficients
         return linear + past @ self.past_slopes + xp.sum(by_past * by_theta[:, None, :], axis=-1)
 
-    def at(self, inputs: Inputs) -> np.ndarray:
+    def at(self, inputs: Inputs, *, rows_at_once: int = 4096) -> np.ndarray:
         """Values at the rows of `inputs`, shape (n,)."""
-        parts = [
-            slice(i, i + FEATURE_ROWS_AT_ONCE) for i in range(0, len(inputs.theta), FEATURE_ROWS_AT_ONCE)
-        ]
+        parts = [slice(i, i + rows_at_once) for i in range(0, len(inputs.theta), rows_at_once)]
         return np.concatenate([self(inputs.theta[p], inputs.past[p][:, None])[:, 0] for p in parts])
 
 

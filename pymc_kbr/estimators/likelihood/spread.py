@@ -16,23 +16,11 @@ from pymc_kbr.kernels import median_heuristic
 LARGEST_LOG = 12.0
 """Of the factor's diagonal, over that of all rows: beyond it a spread is not learnt but extrapolated."""
 
-UNEVEN = 0.1
-"""Deviation of log scales among rows above which means are fitted with weights."""
 
 LOG_CHI_SQUARE = 1.2703628
 """Minus the mean of the logarithm of a squared standard normal variable: the logarithm of two, plus Euler's
 constant.
 """
-
-ERRORS_GAINED = 1.0
-"""Standard errors of held-out rows' gain that a smaller ridge must reach: squares of heavy-tailed residuals
-scatter, and what they gain by chance is lost on other rows.
-
-``python -m tests.statistical.ridges_of_spreads`` prints what that is worth on problems of 1,000 rows.
-"""
-
-NEGLIGIBLE_SHARE = 1e-3
-"""Of a function, as its coefficient would be without a penalty: one of which less is left is not fitted."""
 
 
 class Below(NamedTuple):
@@ -83,6 +71,8 @@ def fit_spread(
     *,
     # Curvature of the likelihood in a direction of the outputs, at least: steps get no longer.
     least_curvature: float = 0.1,
+    # Of a function, beside what it would be without a penalty: one of which less is left is not fitted.
+    negligible: float = 1e-3,
 ) -> np.ndarray:
     """Coefficients by penalised normal likelihood.
 
@@ -97,7 +87,7 @@ def fit_spread(
     outputs = e + len(below.rows)
     first = np.zeros((features.shape[1], outputs)) if start is None else start
     # Features are orthonormal over the rows: a penalty leaves about one part in one and itself.
-    free = penalties < 1 / NEGLIGIBLE_SHARE
+    free = penalties < 1 / negligible
     if not free.all():
         whole = np.zeros_like(first)
         whole[free] = fit_spread(features[:, free], residuals, penalties[free], below, first[free], steps)
@@ -180,6 +170,8 @@ def choose_spread(
     rows_for_errors: int = 100,
     # Nats of a held-out row: a ridge that loses so much ends the search for smaller ones.
     most_lost: float = 0.02,
+    # Standard errors that a smaller ridge must gain: see `python -m tests.statistical.ridges_of_spreads`.
+    errors_gained: float = 1.0,
 ) -> ChosenSpread:
     """Fitted to rows that are not held out, at the smallest ridge that helps by more than chance."""
     fitted = ~held_out
@@ -190,7 +182,7 @@ def choose_spread(
         z, logdet = standardised(features[held_out], residuals[held_out], start, below)
         each = logdet - 0.5 * np.sum(z**2, axis=1)
         gain, reached = each - before, float(np.mean(each))
-        errors = ERRORS_GAINED if len(gain) >= rows_for_errors else 0.0
+        errors = errors_gained if len(gain) >= rows_for_errors else 0.0
         if best is None or gain.mean() > errors * gain.std() / np.sqrt(len(gain)):
             best, before = ChosenSpread(start, ridge, reached), each
         # The largest ridges may all be far too large, and the second the worse by chance.
@@ -202,15 +194,6 @@ def choose_spread(
 
 # --- basis functions of the spread ---
 
-
-NARROW_POINTS, NARROW, SHARE_OF_NARROW = 50, 0.12, 0.1
-"""Of a second one, for kinks; its functions cost ten times as much."""
-
-SHARES = (1.0, 10.0, 0.1)
-"""Of the kernel of all parameters over those of one: small where scales multiply, large where they do not."""
-
-PENALTY_OF_LINEAR = 0.1
-"""So that at the largest ridge a spread hardly moves at all."""
 
 MOST_PAIRED = 24
 """Statistics up to which entries below the diagonal depend on the parameters."""
@@ -255,7 +238,7 @@ def choose_basis(
     # Shapes: theta (n, q); residuals (n, e); held_out (n,).
     groups = _groups(theta, rng)
     choice = known or _chosen(theta, groups, residuals, held_out)
-    basis, values = make_basis(theta, groups, _weights(groups, choice.share), PENALTY_OF_LINEAR)
+    basis, values = _basis(theta, groups, choice.share)
     return choice, basis, values
 
 
@@ -269,17 +252,19 @@ def _chosen(
     rows_for_frames: int = 1500,
     # Ridges with which they are compared.
     ridges_compared: tuple[float, ...] = (100.0, 1.0, 1e-1, 1e-2, 1e-3),
+    # Of the kernel of all parameters over those of one: small where scales multiply, large where they do not.
+    shares: tuple[float, ...] = (1.0, 10.0, 0.1),
 ) -> SpreadChoice:
     rest = np.flatnonzero(~held_out)[:rows_for_frames]
     some = np.concatenate([rest, np.flatnonzero(held_out)[:rows_for_frames]])
     left = held_out[some]
     tried = frames(residuals)
     # One parameter has no joint kernel.
-    shares = SHARES if theta.shape[1] > 1 else SHARES[:1]
+    shares = shares if theta.shape[1] > 1 else shares[:1]
 
     def held_out_density(place: int, share: float) -> float:
         frame = tried[place]
-        basis, values = make_basis(theta[some], groups, _weights(groups, share), PENALTY_OF_LINEAR)
+        basis, values = _basis(theta[some], groups, share)
         found = choose_spread(
             values, residuals[some] @ frame.whiten.T, basis.penalties, ridges_compared, frame.below, left
         )
@@ -294,9 +279,21 @@ def _chosen(
 
 
 def spread_basis(theta: np.ndarray, rng: np.random.Generator) -> tuple[Basis, np.ndarray]:
-    """The basis with the first share, and its values at the rows (n, q), where no other is tried."""
+    """The basis with equal shares, and its values at the rows (n, q), where no other is tried."""
     groups = _groups(theta, rng)
-    return make_basis(theta, groups, _weights(groups, SHARES[0]), PENALTY_OF_LINEAR)
+    return _basis(theta, groups)
+
+
+def _basis(
+    theta: np.ndarray,
+    groups: list[Landmarks],
+    share: float = 1.0,
+    *,
+    # So that at the largest ridge a spread hardly moves at all.
+    linear_penalty: float = 0.1,
+) -> tuple[Basis, np.ndarray]:
+    """The basis of some kernels, the joint one with a share, and its values at the rows."""
+    return make_basis(theta, groups, _weights(groups, share), linear_penalty)
 
 
 def whitening(residuals: np.ndarray) -> np.ndarray:
@@ -318,12 +315,15 @@ def _groups(
     wide_points: int = 16,
     # and their bandwidth over its deviation.
     wide_bandwidth: float = 0.5,
+    # The same of second ones, for kinks.
+    narrow_points: int = 50,
+    narrow_bandwidth: float = 0.12,
 ) -> list[Landmarks]:
     """Two kernels of each parameter by itself, and, last, one of all where there are several."""
     n, q = theta.shape
     groups = [
         _of_one(theta, j, points, bandwidth)
-        for points, bandwidth in ((wide_points, wide_bandwidth), (NARROW_POINTS, NARROW))
+        for points, bandwidth in ((wide_points, wide_bandwidth), (narrow_points, narrow_bandwidth))
         for j in range(q)
     ]
     if q > 1:
@@ -340,7 +340,13 @@ def _of_one(theta: np.ndarray, j: int, points: int, bandwidth: float) -> Landmar
     return Landmarks(centres, precisions)
 
 
-def _weights(groups: list[Landmarks], share: float) -> list[float]:
+def _weights(
+    groups: list[Landmarks],
+    share: float,
+    *,
+    # Of the second kernels: functions with kinks cost ten times as much.
+    narrow: float = 0.1,
+) -> list[float]:
     """Of each group's kernel."""
     q = groups[0].centres.shape[1]
-    return [1.0] * q + [SHARE_OF_NARROW] * q + [share] * (len(groups) - 2 * q)
+    return [1.0] * q + [narrow] * q + [share] * (len(groups) - 2 * q)

@@ -12,8 +12,8 @@ import numpy as np
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.arrays.weighted import spread_out
+from pymc_kbr.estimators.likelihood.basis import ParameterScale
 from pymc_kbr.estimators.likelihood.categorical import Logit, fit_share
-from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
 from pymc_kbr.estimators.likelihood.smooth_function import Effort, Inputs
 
 

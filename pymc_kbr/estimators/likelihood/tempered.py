@@ -9,9 +9,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-MOST_PARTICLES, MOST_LIKELIHOODS = 60_000, 4_000_000
-"""Of observations that run side by side: particles, and likelihoods of starting rows."""
-
 
 @dataclass(frozen=True)
 class Tempered:
@@ -45,6 +42,9 @@ def tempered(
     rng: np.random.Generator,
     *,
     start_log_weights: np.ndarray | None = None,
+    # Of observations that run side by side: particles, and likelihoods of starting rows.
+    most_particles: int = 60_000,
+    most_likelihoods: int = 4_000_000,
 ) -> Tempered:
     """Draws of the posteriors of k observations, each by weights or with temperatures of its own.
 
@@ -59,7 +59,7 @@ def tempered(
     _check(start, values, particles, start_log_weights)
     prior, base = log_at_start(log_prior, start, start_log_weights)
     generators = rng.spawn(len(values))
-    together = max(1, min(MOST_LIKELIHOODS // len(start), MOST_PARTICLES // particles))
+    together = max(1, min(most_likelihoods // len(start), most_particles // particles))
     done, numbers = [], []
     for first in range(0, len(values), together):
         group = slice(first, first + together)
@@ -325,6 +325,10 @@ def beginnings(
     learnt_from: int = 200,
     mixtures: int = 4,
     effective_if_normal: float = 0.75,
+    # Particles that go through the temperatures; more are made of them at the last one.
+    scouts: int = 2000,
+    # Of the rows that are possible, which the first step of a temperature leaves.
+    effective_share: float = 0.5,
 ) -> Iterator[tuple[np.ndarray, Beginning]]:
     """Of some observations each, by their numbers.
 
@@ -339,7 +343,7 @@ def beginnings(
     highest = 1 / (ratio + np.sqrt(ratio * (ratio - 1)))
     spread = _spread(rows.free[0][np.isfinite(rows.free[0]).all(axis=1)])
     # Mixtures are fitted to as many draws as scouts need; where their weights are good, more are made.
-    m = min(particles, SCOUTS)
+    m = min(particles, scouts)
     count = 2 * max(m, 2 * learnt_from)
     # What a mixture says of few different rows, its own draws would only confirm.
     wanted = learnt_from * len(rows.labels) / len(np.unique(rows.labels))
@@ -374,7 +378,7 @@ def beginnings(
         at, sample = np.flatnonzero(left), rows.rows(left)
         # More than there are particles is lost by resampling: the step may as well be longer.
         possible = effective_size(sample.tempered(np.zeros(len(at))))
-        temperature = sample.temperature(np.minimum(EFFECTIVE_SHARE * possible, m))
+        temperature = sample.temperature(np.minimum(effective_share * possible, m))
         yield at, sample.beginning(temperature, m, streams.rows(at), independent=False)
 
 
@@ -408,32 +412,6 @@ def weighted_draws(
 # --- the particles ---
 
 
-EFFECTIVE_SHARE = 0.5
-"""Effective share of the population that a step of the temperature leaves."""
-
-BETWEEN, LAST = (0.5, 0.9, 0.0), (0.9, 0.9, 0.99)
-"""Moves at a temperature are enough at these shares: of the usual squared distance between particles that the
-moves have covered, of particles that have moved, and of different particles."""
-
-SWEEPS = (8, 40)
-"""Most sweeps at a temperature between, and of the whole population at the last one."""
-
-POLISH = 200
-"""Most sweeps that move duplicates alone, after all others have moved enough."""
-
-SCOUTS = 2000
-"""Particles that go through the temperatures; more are made of them at the last one."""
-
-RELEARN = (3, 10, 20)
-"""Sweeps at the last temperature after which proposals are adapted again."""
-
-MOST_TEMPERATURES = 200
-"""Most temperatures; the last step then goes all the way."""
-
-FIT_ROWS = 1500
-"""Most particles that a half's mixture is fitted to."""
-
-
 class Population:
     """Particles of all observations on their way from the prior to the posteriors."""
 
@@ -445,10 +423,15 @@ class Population:
         beginning: Beginning,
         particles: int,
         streams: Streams,
+        *,
+        # Most particles that a half's mixture is fitted to.
+        fit_rows: int = 1500,
+        # Share of different particles at which the posterior's are enough.
+        enough_unique: float = 0.99,
     ) -> None:
         k, q = len(beginning.free), start.shape[1]
         self.log_likelihood, self.log_prior = log_likelihood, log_prior
-        self.streams = streams
+        self.streams, self.fit_rows, self.enough_unique = streams, fit_rows, enough_unique
         self.active = np.arange(k)
         self.start = start[np.isfinite(start).all(axis=1)]
         self.spread = _spread(self.start)
@@ -470,7 +453,7 @@ class Population:
         self.forgotten, self.capped = np.zeros(k), np.zeros(k, dtype=bool)
         self.mixtures: list[LocalMixture] = []
         self.scale, self.inverse, self.usual = np.tile(np.eye(q), (k, 1, 1)), np.empty((k, q, q)), np.ones(k)
-        self.sizes = _sizes(min(self.free.shape[1] // 2, FIT_ROWS), q)
+        self.sizes = _sizes(min(self.free.shape[1] // 2, fit_rows), q)
         self._learn(self.active)
 
     def grow(self, particles: int) -> None:
@@ -508,7 +491,7 @@ class Population:
             # After a move of all about one in twenty is a copy, and each try moves a third of them.
             return max(1, int(0.04 * m * 0.8 ** self.sweeps_here[self.active[0]]))
         # No more than these are left once the moves are enough.
-        return int(np.ceil((1 - LAST[2]) * m))
+        return int(np.ceil((1 - self.enough_unique) * m))
 
     def _move(
         self, rows: np.ndarray, half: int, mine: np.ndarray, others: np.ndarray, *, local: bool = False
@@ -522,7 +505,7 @@ class Population:
             self.start,
             self.mixtures[half].rows(rows),
             self.scale[rows],
-            np.broadcast_to(LOCALLY, (len(rows), len(LOCALLY))) if local else self.gains.shares(rows),
+            self.gains.local(rows) if local else self.gains.shares(rows),
             self.gains.log_length[rows],
             streams,
         )
@@ -568,7 +551,20 @@ class Population:
             part[here] = np.where(mask, fresh, part[here])
         return accepted
 
-    def advance(self) -> None:
+    def advance(
+        self,
+        *,
+        # Moves are enough where they have covered this share of the usual squared distance of particles,
+        covered: tuple[float, float] = (0.5, 0.9),
+        # and this share of particles has moved: at a temperature between, and at the last one.
+        moved: float = 0.9,
+        # Most sweeps at a temperature between, and of the whole population at the last one.
+        sweeps: tuple[int, int] = (8, 40),
+        # Most sweeps that move duplicates alone, after all others have moved enough.
+        polish: int = 200,
+        # Sweeps at the last temperature after which proposals are adapted again.
+        relearn: tuple[int, ...] = (3, 10, 20),
+    ) -> None:
         """Raise the temperature where the moves were enough, and end where it is one."""
         rows = self.active
         left = moved_squares(self.free[rows], self.origin[rows], self.inverse[rows]).mean(axis=1)
@@ -577,14 +573,17 @@ class Population:
         ending = last & self.final
         reached = np.stack([self.forgotten[rows], self.moved[rows].mean(axis=1), np.ones(len(rows))], axis=1)
         reached[ending, 2] = self.unique(rows[ending])
-        enough = (reached >= np.where(ending[:, None], LAST, BETWEEN)).all(axis=1)
+        enough = (
+            reached
+            >= np.where(ending[:, None], (covered[1], moved, self.enough_unique), (covered[0], moved, 0.0))
+        ).all(axis=1)
         enough &= ~self.impoverished[rows]
         # Independent draws have nothing to forget: one move of all evens out how weights differ.
         enough |= self.independent
         out_of_sweeps = self.sweeps_here[rows] >= np.where(
-            ending | self.impoverished[rows], SWEEPS[1], SWEEPS[0]
+            ending | self.impoverished[rows], sweeps[1], sweeps[0]
         )
-        out_of_sweeps &= ~self.duplicated[rows] | (self.sweeps_here[rows] >= SWEEPS[1] + POLISH)
+        out_of_sweeps &= ~self.duplicated[rows] | (self.sweeps_here[rows] >= sweeps[1] + polish)
         self.capped[rows] = ending & out_of_sweeps & ~enough
         self.duplicated[rows] |= ending & enough & (reached[:, 2] < 1)
         done = np.where(self.duplicated[rows], reached[:, 2] == 1, enough) | out_of_sweeps
@@ -593,19 +592,27 @@ class Population:
         if going.size:
             self._raise(going)
         # What was learnt from copies is learnt again from what they became.
-        again = rows[~done & ending & ~self.duplicated[rows] & np.isin(self.sweeps_here[rows], RELEARN)]
+        again = rows[~done & ending & ~self.duplicated[rows] & np.isin(self.sweeps_here[rows], relearn)]
         spreading = rows[~done & self.impoverished[rows] & (self.sweeps_here[rows] % 3 == 0)]
         self.origin[spreading] = self.free[spreading]
         learning = np.unique(np.concatenate([going, again, spreading]))
         if learning.size:
             self._learn(learning)
 
-    def _raise(self, rows: np.ndarray) -> None:
+    def _raise(
+        self,
+        rows: np.ndarray,
+        *,
+        # Of the population, which a step of the temperature leaves.
+        effective_share: float = 0.5,
+        # The last step then goes all the way.
+        most_temperatures: int = 200,
+    ) -> None:
         """The next temperature and the particles that survive it."""
         m = self.free.shape[1]
         left = 1 - self.temperature[rows]
-        step = next_step(self.values[rows], left, np.full(len(rows), EFFECTIVE_SHARE * m))
-        late = np.array([len(self.steps[row]) >= MOST_TEMPERATURES for row in rows])
+        step = next_step(self.values[rows], left, np.full(len(rows), effective_share * m))
+        late = np.array([len(self.steps[row]) >= most_temperatures for row in rows])
         step = np.where(late, left, step)
         weights = step[:, None] * self.values[rows]
         self.log_evidence[rows] += log_mean(weights)
@@ -629,7 +636,7 @@ class Population:
         within, clouds = np.zeros((len(rows), *self.scale.shape[1:])), []
         for half, other in enumerate(halves):
             points = self.free[rows, other]
-            points = points[:, :: max(1, points.shape[1] // FIT_ROWS)]
+            points = points[:, :: max(1, points.shape[1] // self.fit_rows)]
             mixture = fit_mixtures(points, self.spread, self.sizes, streams)
             covariance, membership = parts(mixture, points)
             within += covariance / 2
@@ -676,28 +683,24 @@ def _sizes(rows: int, q: int) -> tuple[int, ...]:
 # --- proposals and their gains ---
 
 
-DIFFERENCE, JUMP, WIDE_JUMP = 0, 1, 2
-NOISE_SHARES = (0.0, 0.0, 0.0, 1.0, 1.0, 0.6, 0.25)
-"""Of each kind of proposal the share of noise in a step within the mixture; zero: along differences."""
-
-FRESH = 3
-"""The kind that draws component and scale anew: whole jumps from one part of the target to another."""
-
-LEAST_SHARES = np.array([0.1, 0.04, 0.02, 0.06, 0.03, 0.03, 0.03])
-"""Share of each kind, whatever it gained so far."""
-
-LOCALLY = np.eye(len(NOISE_SHARES))[DIFFERENCE]
-"""Copies are where others refuse to go: moved far they would leave too few of them there."""
-
-ACCEPTED_SHARE = 0.27
-"""Accepted share that the length of difference steps is tuned to."""
+DIFFERENCE, JUMP, WIDE_JUMP, FRESH = range(4)
+"""Kinds of proposals: along differences of particles, of a length of one or of a wide one, and one that draws
+component and scale anew: whole jumps from one part of the target to another. Further ones are steps within
+the mixture.
+"""
 
 
 class Gains:
     """What each kind of proposal gained at each observation: the kinds are drawn in proportion."""
 
-    def __init__(self, observations: int) -> None:
-        kinds = len(NOISE_SHARES)
+    def __init__(
+        self,
+        observations: int,
+        *,
+        # Of each kind, whatever it gained so far.
+        least_shares: tuple[float, ...] = (0.1, 0.04, 0.02, 0.06, 0.03, 0.03, 0.03),
+    ) -> None:
+        kinds, self.least_shares = len(least_shares), np.array(least_shares)
         self.gained = np.full((observations, kinds), 0.3)
         self.tried = np.ones((observations, kinds))
         self.log_length = np.zeros(observations)
@@ -706,18 +709,33 @@ class Gains:
         """Probabilities (b, kinds)."""
         gains = self.gained[rows] / self.tried[rows]
         gains /= gains.sum(axis=1, keepdims=True)
-        return LEAST_SHARES + (1 - LEAST_SHARES.sum()) * gains
+        return self.least_shares + (1 - self.least_shares.sum()) * gains
 
-    def learn(self, rows: np.ndarray, kinds: np.ndarray, gained: np.ndarray, accepted: np.ndarray) -> None:
+    def local(self, rows: np.ndarray) -> np.ndarray:
+        """The same for copies, which are where others refuse to go: far moves would leave too few there."""
+        shares = np.zeros((len(rows), len(self.least_shares)))
+        shares[:, DIFFERENCE] = 1.0
+        return shares
+
+    def learn(
+        self,
+        rows: np.ndarray,
+        kinds: np.ndarray,
+        gained: np.ndarray,
+        accepted: np.ndarray,
+        *,
+        # To which the length of difference steps is tuned.
+        accepted_share: float = 0.27,
+    ) -> None:
         """Account for proposals of kinds (b, m) that gained (b, m), and tune the length of differences."""
-        member = kinds[..., None] == np.arange(len(NOISE_SHARES))
+        member = kinds[..., None] == np.arange(len(self.least_shares))
         m = kinds.shape[1]
         self.gained[rows] = 0.8 * self.gained[rows] + (member * gained[..., None]).sum(axis=1) / m
         self.tried[rows] = 0.8 * self.tried[rows] + member.sum(axis=1) / m
         tries = member[..., DIFFERENCE].sum(axis=1)
         rate = (member[..., DIFFERENCE] * accepted).sum(axis=1) / np.maximum(tries, 1)
         # A rate of few tries is mostly chance, and moves the length by less.
-        step = np.where(tries > 0, np.minimum(1.0, tries / 30) * (rate - ACCEPTED_SHARE), 0.0)
+        step = np.where(tries > 0, np.minimum(1.0, tries / 30) * (rate - accepted_share), 0.0)
         self.log_length[rows] = np.clip(self.log_length[rows] + step, -4, 2)
 
 
@@ -738,6 +756,9 @@ def propose(
     shares: np.ndarray,
     length: np.ndarray,
     streams: Streams,
+    *,
+    # Of each kind, in a step within the mixture; zero: along differences.
+    noise_shares: tuple[float, ...] = (0.0, 0.0, 0.0, 1.0, 1.0, 0.6, 0.25),
 ) -> ProposedMoves:
     """One proposal for each point, of a kind drawn without looking at the point.
 
@@ -748,7 +769,7 @@ def propose(
     # (b,).
     b, m, q = points.shape
     kinds = (np.cumsum(shares, axis=1)[:, None, :-1] < streams.uniform(m)[..., None]).sum(axis=2)
-    steps = np.asarray(NOISE_SHARES)[kinds]
+    steps = np.asarray(noise_shares)[kinds]
     within, log_ratio = propose_within(mixture, points, kinds == FRESH, steps, streams)
     rows = np.arange(b)[:, None]
     first, second = _pairs(others.shape[1], m, streams)
@@ -795,10 +816,6 @@ def usual_squares(points: np.ndarray, membership: np.ndarray, inverse: np.ndarra
 # --- temperatures, weights and resampling ---
 
 
-SMALLEST_STEP = 1e-20
-"""Smallest step of a temperature."""
-
-
 def effective_size(log_weights: np.ndarray) -> np.ndarray:
     """(sum w)^2 / sum w^2 along the last axis; zero where no weight is positive."""
     top = log_weights.max(axis=-1, keepdims=True)
@@ -814,6 +831,8 @@ def next_step(
     size: np.ndarray,
     log_weights: np.ndarray | float = 0.0,
     smallest: np.ndarray | float = 0.0,
+    *,
+    smallest_step: float = 1e-20,
 ) -> np.ndarray:
     """The largest step of temperature after which the effective size is still `size`."""
     # Shapes: log_likelihood (b, m); largest, size, smallest (b,); log_weights (m,) or (b, m); returned: (b,).
@@ -823,7 +842,7 @@ def next_step(
 
     step = largest.copy()
     short = size_after(step) < size
-    low, high = np.log(np.maximum(np.broadcast_to(smallest, len(step)), SMALLEST_STEP)), np.log(largest)
+    low, high = np.log(np.maximum(np.broadcast_to(smallest, len(step)), smallest_step)), np.log(largest)
     # Thirty halvings of the logarithm's range leave a relative error below 1e-7.
     for _ in range(30 if short.any() else 0):
         middle = (low + high) / 2
@@ -927,9 +946,6 @@ class Streams:
 FREEDOM = 5.0
 """Degrees of freedom of the components that moves are proposed from: tails above those of most targets."""
 
-SEPARATE = 4.0
-"""Deviations between the means of components that share a part of the target."""
-
 
 class LocalMixture(NamedTuple):
     """One mixture of C components for each of b clouds in q dimensions."""
@@ -1014,7 +1030,13 @@ def _padded(mixture: LocalMixture, size: int) -> LocalMixture:
     return LocalMixture(*parts)
 
 
-def parts(mixture: LocalMixture, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def parts(
+    mixture: LocalMixture,
+    points: np.ndarray,
+    *,
+    # Deviations between the means of components that share a part of the target.
+    separate: float = 4.0,
+) -> tuple[np.ndarray, np.ndarray]:
     """The separate parts of each mixture."""
     # Shapes: points (b, n, q); returned: (b, q, q).
     covariances = mixture.factors @ np.swapaxes(mixture.factors, 2, 3)
@@ -1022,7 +1044,7 @@ def parts(mixture: LocalMixture, points: np.ndarray) -> tuple[np.ndarray, np.nda
     white = np.swapaxes(mixture.inverses, 2, 3)
     squares = ((gaps @ white) ** 2).sum(axis=3)
     # Near in the metric of either: a narrow component may lie within a wide one.
-    joined = (np.minimum(squares, np.swapaxes(squares, 1, 2)) < SEPARATE**2).astype(float)
+    joined = (np.minimum(squares, np.swapaxes(squares, 1, 2)) < separate**2).astype(float)
     # Each product doubles the length of the chains that are followed: eight components have no longer one.
     for _ in range(3):
         joined = (joined @ joined > 0).astype(float)
@@ -1130,7 +1152,7 @@ def propose_within(
     picked = np.minimum((shares < streams.uniform(1, m) * shares[:, -1:]).sum(axis=1), logs.shape[1] - 1)
     rows = np.arange(b)[:, None]
     square = np.where(fresh, 0.0, np.take_along_axis(squares, picked[:, None], axis=1)[:, 0])
-    # Given the point, the precision of Student's law is gamma distributed with q degrees of freedom more.
+    # Given the point, Student's precision is gamma distributed with q degrees of freedom more.
     shape = np.where(fresh, FREEDOM / 2, (FREEDOM + q) / 2)
     precision = streams.gamma(shape) / ((FREEDOM + square) / 2)
     noise = np.matmul(mixture.factors[rows, picked], streams.normal(m, q)[..., None])[..., 0]

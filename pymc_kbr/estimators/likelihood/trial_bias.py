@@ -14,24 +14,6 @@ from pymc_kbr.arrays.threads import parallel_map, row_parts
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation
 from pymc_kbr.estimators.likelihood.smooth_function import gaussian, inverse_lower, with_jitter
 
-MOST_ROWS = 10_000
-"""Of which scores are taken: with 200 trials a shift of 0.15 deviations is then as large as its error."""
-
-STEP = 1e-4
-"""Of differences, in deviations of a parameter: both rounding and the cubic term leave eight digits."""
-
-BANDWIDTHS = (0.25, 0.5, 1.0, 2.0)
-"""Of a bias as a function of the parameters, in their deviations times the root of their number."""
-
-LEVELS = tuple(10.0**k for k in np.arange(-5, 1.6, 0.5))
-"""Prior variances of a bias, over that of one trial's score: the smallest is seen in 100,000 trials."""
-
-ANCHORS = 500
-"""Rows at which the information and mean products are known; elsewhere they are those of the nearest one."""
-
-LANDMARKS = 100
-"""Of the kernel that a bias is regressed with."""
-
 
 @dataclass(frozen=True, eq=False)
 class TrialBias:
@@ -85,13 +67,19 @@ class TrialBias:
 
 
 def scores(
-    evaluation: Evaluation, inputs: np.ndarray, statistics: np.ndarray, columns: np.ndarray
+    evaluation: Evaluation,
+    inputs: np.ndarray,
+    statistics: np.ndarray,
+    columns: np.ndarray,
+    *,
+    # Of a parameter's deviation: both rounding and the cubic term leave eight digits.
+    step_share: float = 1e-4,
 ) -> np.ndarray:
     """Derivatives (n, q) of the log density of each row by some of its own inputs, by central differences."""
     # Shapes: inputs (n, p); statistics (n, d); columns (q,).
     # Rows are those of simulations that succeeded: how probable these are is no part of their density.
     alone = replace(evaluation, success=None)
-    steps = STEP * unit_deviations(inputs)
+    steps = step_share * unit_deviations(inputs)
 
     def of_part(rows: slice) -> np.ndarray:
         prepared, found = alone.prepare(statistics[rows]), []
@@ -129,18 +117,29 @@ class Regression(NamedTuple):
     precisions: np.ndarray
 
     @classmethod
-    def of(cls, points: np.ndarray, targets: np.ndarray, noise: float) -> Self:
+    def of(
+        cls,
+        points: np.ndarray,
+        targets: np.ndarray,
+        noise: float,
+        *,
+        # Of a bias, in the parameters' deviations times the root of their number.
+        bandwidths: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0),
+        # Prior variances, over that of one trial's score: the smallest is seen in 100,000 trials.
+        levels: tuple[float, ...] = tuple(10.0**k for k in np.arange(-5, 1.6, 0.5)),
+        most_landmarks: int = 100,
+    ) -> Self:
         """With this variance of the noise of every target."""
         p, q = points.shape[1], targets.shape[1]
-        landmarks = points[np.linspace(0, len(points) - 1, min(LANDMARKS, len(points))).astype(int)]
+        landmarks = points[np.linspace(0, len(points) - 1, min(most_landmarks, len(points))).astype(int)]
         found, best = None, -np.inf
-        for bandwidth in BANDWIDTHS:
+        for bandwidth in bandwidths:
             scales = np.full(p, 1 / (bandwidth * np.sqrt(p)))
             unwhiten = inverse_lower(np.linalg.cholesky(with_jitter(gaussian(landmarks, landmarks, scales))))
             features = gaussian(points, landmarks, scales) @ unwhiten.T
             values, vectors = np.linalg.eigh(features.T @ features / noise)
             right = vectors.T @ (features.T @ targets) / noise
-            for level in LEVELS:
+            for level in levels:
                 precisions = np.maximum(values, 0) + 1 / level
                 evidence = np.sum(right**2 / precisions[:, None]) - q * np.sum(np.log(precisions * level))
                 if evidence > best:
@@ -189,9 +188,14 @@ class ScoreCheck:
         inputs: np.ndarray,
         statistics: np.ndarray,
         columns: np.ndarray,
+        *,
+        # With 200 trials a shift of 0.15 deviations is then as large as its error.
+        most_rows: int = 10_000,
+        # Rows at which the information is known; elsewhere it is that of the nearest one.
+        most_anchors: int = 500,
     ) -> Self:
         """Of rows in random order, and of fits to parts: which rows each has not seen, and n' / (n - n')."""
-        some = slice(MOST_ROWS)
+        some = slice(most_rows)
         inputs, statistics = inputs[some], statistics[some]
         own = scores(evaluation, inputs, statistics, columns)
         # Next to an edge a difference is infinite.
@@ -199,7 +203,7 @@ class ScoreCheck:
         inputs, statistics, own = inputs[finite], statistics[finite], own[finite]
         centre, unit = inputs.mean(axis=0), unit_deviations(inputs)
         points = (inputs - centre) / unit
-        anchors = points[:ANCHORS]
+        anchors = points[:most_anchors]
         of_rows = KDTree(anchors).query(points)[1]
         values, vectors = np.linalg.eigh(_averages(anchors, points, own))
         # Along a direction on which no statistic depends there is no information.

@@ -22,18 +22,6 @@ from pymc_kbr.estimators.summaries import PosteriorMean
 from pymc_kbr.gram.low_rank import FourierFeatures
 from pymc_kbr.kernels import Gaussian, frequencies
 
-ROWS_FOR_SET_SCALES = 100_000
-"""Rows of all data sets together from which scales and curves are taken."""
-
-RANKS = 1000
-"""Quantiles of all rows that make the curve of a column."""
-
-BEYOND_SIZES = 0.1
-"""By how much of it a size may be beyond those of the table: posteriors change slowly with it."""
-
-FEATURE_ENTRIES_AT_ONCE = 20_000_000
-"""Entries of features of rows that are formed at once."""
-
 
 @default_arithmetic
 class SetFeatures(BaseEstimator):
@@ -138,7 +126,8 @@ class SetFeatures(BaseEstimator):
             parameters = sets.parameters
             sets = sets.data_sets(variable)
         sets = DataSets.of(sets)
-        rows = sets.rows[spread_out(len(sets.rows), ROWS_FOR_SET_SCALES)]
+        # Scales and curves are known by some rows of all data sets together.
+        rows = sets.rows[spread_out(len(sets.rows), 100_000)]
         constant = np.flatnonzero(np.ptp(rows, axis=0) == 0)
         if len(constant):
             raise ValueError(
@@ -149,7 +138,7 @@ class SetFeatures(BaseEstimator):
         self._set_labels = sets.names
         self.centre_ = np.median(rows, axis=0)
         self.scale_ = _spread(rows)
-        self.ranked_ = np.quantile(rows, np.linspace(0, 1, min(RANKS, len(rows))), axis=0)
+        self.ranked_ = np.quantile(rows, np.linspace(0, 1, min(1000, len(rows))), axis=0)
         self.frequencies_ = _frequencies(self.embedding // 2, sets.columns, rng)
         self.directions_ = directions(self.directions, sets.columns, rng)
         # Levels are closer in the tails, where they tell most of shapes.
@@ -189,7 +178,8 @@ class SetFeatures(BaseEstimator):
         """
         sets = DataSets.of(sets, self.columns_, self._set_labels)
         low, high = int(sets.sizes.min()), int(sets.sizes.max())
-        if low < (1 - BEYOND_SIZES) * self.sizes_[0] or high > (1 + BEYOND_SIZES) * self.sizes_[1]:
+        # Posteriors change slowly with the size.
+        if low < 0.9 * self.sizes_[0] or high > 1.1 * self.sizes_[1]:
             warnings.warn(
                 f"data sets have {low} to {high} rows, and those of the table {self.sizes_[0]} to "
                 f"{self.sizes_[1]}: the posterior would be one for other sizes; simulate data sets of these "
@@ -235,12 +225,14 @@ class SetFeatures(BaseEstimator):
             return columns
         return np.hstack([columns, np.log(sets.sizes)[:, None]])
 
-    def _embedding(self, sets: DataSets, ranks: np.ndarray) -> np.ndarray:
+    def _embedding(
+        self, sets: DataSets, ranks: np.ndarray, *, entries_at_once: int = 20_000_000
+    ) -> np.ndarray:
         """Means of the random features over the rows of each data set, shape (k, embedding)."""
         found = np.empty((len(sets), 2 * len(self.frequencies_)))
         if not found.size:
             return found
-        features, step = FourierFeatures(self.frequencies_), max(1, FEATURE_ENTRIES_AT_ONCE // found.shape[1])
+        features, step = FourierFeatures(self.frequencies_), max(1, entries_at_once // found.shape[1])
         ends = np.cumsum(sets.sizes)
         start = 0
         while start < len(sets):

@@ -19,10 +19,7 @@ from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.estimators.summaries.relevance import Estimates, Relevance, StatisticColumns
 from pymc_kbr.gram import LowRankGram, RandomlyPivotedCholesky
 from pymc_kbr.kernels import Gaussian, median_heuristic
-from pymc_kbr.regression.kernel_ridge import RANK, TOLERANCE, KernelRegression, RidgeRegression
-
-ROWS_FOR_POSTERIOR_MEAN = 10_000
-"""Rows of the table on which the regression is fitted."""
+from pymc_kbr.regression.kernel_ridge import KernelRegression, RidgeRegression
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +57,17 @@ class PosteriorMean(Estimates):
     left_out: np.ndarray
 
     @classmethod
-    def fit(cls, statistics: np.ndarray, parameters: np.ndarray) -> PosteriorMean:
+    def fit(
+        cls,
+        statistics: np.ndarray,
+        parameters: np.ndarray,
+        *,
+        # Of the table, on which the regression is fitted.
+        most_rows: int = 10_000,
+    ) -> PosteriorMean:
         """Regress a table's parameters on its statistics."""
         relevance = Relevance.fit(statistics, parameters)
-        step = max(1, len(statistics) // ROWS_FOR_POSTERIOR_MEAN)
+        step = max(1, len(statistics) // most_rows)
         regression = KernelRegression(
             relevance.transform(statistics[::step]), parameters[::step], np.random.default_rng(0)
         )
@@ -182,9 +186,16 @@ class JointPosteriorMean(Estimates):
     left_out: np.ndarray
 
     @classmethod
-    def fit(cls, statistics: np.ndarray, parameters: np.ndarray) -> JointPosteriorMean:
+    def fit(
+        cls,
+        statistics: np.ndarray,
+        parameters: np.ndarray,
+        *,
+        # Of the table, on which the regression is fitted.
+        most_rows: int = 10_000,
+    ) -> JointPosteriorMean:
         """Regress a table's parameters on its statistics."""
-        rows = spread_out(len(statistics), ROWS_FOR_POSTERIOR_MEAN)
+        rows = spread_out(len(statistics), most_rows)
         features, at_rows = Features.fit(statistics[rows], parameters[rows])
         regression = RidgeRegression(at_rows, parameters[rows])
         others = np.setdiff1d(np.arange(len(statistics)), rows)
@@ -217,7 +228,14 @@ class Features:
     of_kernel: Callable[[np.ndarray], np.ndarray]
 
     @classmethod
-    def fit(cls, statistics: np.ndarray, parameters: np.ndarray) -> tuple[Features, np.ndarray]:
+    def fit(
+        cls,
+        statistics: np.ndarray,
+        parameters: np.ndarray,
+        *,
+        # Of the kernel, as in a `KernelRegression`.
+        rank: int = 600,
+    ) -> tuple[Features, np.ndarray]:
         """Of a table, and their values at its rows (n, c + r)."""
         curves = Curves.fit(statistics)
         at_rows = curves.transform(statistics)
@@ -226,7 +244,7 @@ class Features:
         directions = _directions(scores)
         components = scores @ directions
         linear = _weighted(at_rows - centre)
-        gram = _factor(components, _bandwidth(components, linear, parameters), RANK)
+        gram = _factor(components, _bandwidth(components, linear, parameters), rank)
         return cls(curves, centre, directions, gram.feature_map), np.hstack([linear, gram.features])
 
     def __call__(self, statistics: np.ndarray) -> np.ndarray:
@@ -288,9 +306,16 @@ def _bandwidth(
     return min((scale * median for scale in joint_scales), key=error)
 
 
-def _factor(components: np.ndarray, bandwidth: float, rank: int) -> LowRankGram:
+def _factor(
+    components: np.ndarray,
+    bandwidth: float,
+    rank: int,
+    *,
+    # Where the factorisation ends, as that of a `KernelRegression`.
+    tolerance: float = 1e-5,
+) -> LowRankGram:
     """Centred features of a Gaussian kernel between rows of components."""
-    solver = RandomlyPivotedCholesky(rank=min(rank, len(components)), tolerance=TOLERANCE)
+    solver = RandomlyPivotedCholesky(rank=min(rank, len(components)), tolerance=tolerance)
     gram = solver.gram(Gaussian(bandwidth), components, np.random.default_rng(0), 1.0)
     assert isinstance(gram, LowRankGram)
     # The ridge regression takes features of mean zero: the constant has no penalty.

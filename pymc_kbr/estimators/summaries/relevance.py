@@ -71,10 +71,6 @@ class Estimates(ByColumns, ABC):
 # --- relevant directions ---
 
 
-ROWS_FOR_GRADIENTS, PARAMETER_FEATURES = 2000, 50
-"""Rows on which gradients are measured, and features of the parameters whose gradients they are."""
-
-
 @dataclass(frozen=True, eq=False)
 class Relevance(ByColumns):
     """Scaled statistics times a matrix that shortens uninformative directions.
@@ -115,12 +111,16 @@ class Relevance(ByColumns):
         metric_rounds: int = 3,
         # Bandwidths of later rounds, as multiples of the median heuristic.
         later_scales: tuple[float, float, float] = (0.5, 1.0, 2.0),
+        # Rows on which gradients are measured,
+        rows_for_gradients: int = 2000,
+        # of so many features of the parameters.
+        parameter_features: int = 50,
     ) -> Relevance:
         """Measure a table's gradients, on at most 2000 rows."""
         scaler = Scaler.fit(statistics)
-        rows = spread_out(len(statistics), ROWS_FOR_GRADIENTS)
+        rows = spread_out(len(statistics), rows_for_gradients)
         x, theta = scaler.transform(statistics[rows]), parameters[rows]
-        targets = pivoted_cholesky(parameter_kernel(theta), theta, PARAMETER_FEATURES, 1e-3)[0]
+        targets = pivoted_cholesky(parameter_kernel(theta), theta, parameter_features, 1e-3)[0]
         targets = targets - targets.mean(axis=0)
         matrix = np.eye(x.shape[1])
         scales: tuple[float, ...] = SCALES

@@ -10,7 +10,6 @@ import numpy as np
 from scipy.special import expit, ndtri
 from scipy.stats import qmc, rankdata
 
-from pymc_kbr.arrays.bijections import MOST_LEVELS, ROWS_MISSED_BY_CHANCE
 from pymc_kbr.arrays.dependence import depend_on
 from pymc_kbr.arrays.outliers import outliers
 from pymc_kbr.arrays.scaling import Scaler, unit_deviations, units_of
@@ -19,9 +18,6 @@ from pymc_kbr.estimators.likelihood.basis import Landmarks, make_basis
 from pymc_kbr.estimators.likelihood.conditional_mean import regress
 from pymc_kbr.estimators.likelihood.spread import Below, fit_spread, standardised
 from pymc_kbr.kernels import median_heuristic
-
-CELL_SEED = 20
-"""Of the places within cells when curves are chosen: the same table has the same curves."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,10 +74,11 @@ class Transformed:
         cells = tuple(
             None if number in known else Cells.of(column) for number, column in zip(numbers, x.T, strict=True)
         )
-        spread = spread_over(x, cells, np.random.default_rng(CELL_SEED).random(x.shape))
+        # Of one seed: the same table has the same curves.
+        spread = spread_over(x, cells, np.random.default_rng(20).random(x.shape))
         reach = x.min(axis=0) if lowest is None else np.minimum(x.min(axis=0), lowest[kept])
         ranges_of = [known.get(number) for number in numbers]
-        pairs = _chosen_curves(spread, parameters, cells, ranges_of, reach)
+        pairs = choose_curves(spread, parameters, cells, ranges_of, reach)
         curves, kinds = (tuple(each) for each in zip(*pairs, strict=True))
         values = np.column_stack([c.forward(column) for c, column in zip(curves, spread.T, strict=True)])
         bounded = tuple(
@@ -131,6 +128,8 @@ class Transformed:
         # Distance from either end of a cell, as a share: at the ends rounding may leave the domain of a
         # curve.
         within_cell: float = 1e-9,
+        # Values up to which a statistic has probabilities and no density.
+        most_levels: int = 5,
     ) -> tuple[Levels | None, ...]:
         """Of each statistic of few values in a table's coordinates (n, q); empty where there are none."""
         if not self.discrete:
@@ -140,7 +139,7 @@ class Transformed:
         for j, (cell, curve) in enumerate(zip(self.cells, self.curves, strict=True)):
             values, counts = np.unique(x[:, j] if cell is not None else x[:0, j], return_counts=True)
             found.append(None)
-            if cell is None or not 2 <= len(values) <= MOST_LEVELS:
+            if cell is None or not 2 <= len(values) <= most_levels:
                 continue
             lower, upper = cell.ends(values)
             within = within_cell * (upper - lower)
@@ -244,7 +243,7 @@ class Transformed:
                 x[:, j] = np.where(impossible, grid.cells.nearest(x[:, j]), x[:, j])
         ends = {j: grid.ends(x[:, j]) for j, grid in enumerate(celled) if grid is not None}
         # The same places for every observation, or likelihood ratios would hold their noise.
-        within = qmc.Sobol(q, seed=CELL_SEED).random(points_a_cell) if uneven else np.full((1, q), 0.5)
+        within = qmc.Sobol(q, seed=20).random(points_a_cell) if uneven else np.full((1, q), 0.5)
         spread = np.stack([spread_over(x, self.cells, u) for u in within], axis=1)
         for j, grid in enumerate(celled):
             if grid is not None:
@@ -313,9 +312,6 @@ def spread_over(x: np.ndarray, cells: tuple[Cells | None, ...], share: np.ndarra
 # --- increasing functions of one statistic ---
 
 
-NO_PAIRS = Below(np.empty(0, dtype=int), np.empty(0, dtype=int), np.empty(0))
-
-
 class Curve(NamedTuple):
     """An increasing function of a statistic x: of (x - origin) / unit, by `kind`."""
 
@@ -382,17 +378,6 @@ def choose_curves(
     cells: Sequence[Cells | None],
     ranges: Sequence[str | None] | None = None,
     lowest: np.ndarray | None = None,
-) -> list[Curve]:
-    """The curve of each statistic, by the likelihood of mean and spread regressed on the parameters."""
-    return [curve for curve, _ in _chosen_curves(statistics, parameters, cells, ranges, lowest)]
-
-
-def _chosen_curves(
-    statistics: np.ndarray,
-    parameters: np.ndarray,
-    cells: Sequence[Cells | None],
-    ranges: Sequence[str | None] | None,
-    lowest: np.ndarray | None,
     *,
     # Values with which curves are chosen,
     values_for_curves: int = 40000,
@@ -462,7 +447,7 @@ def _candidates(column: np.ndarray, cell: Cells | None, lowest: float = np.inf) 
     scale = float(units_of(column[:, None])[0])
     unit = float(unit_deviations(column[:, None])[0])
     curves = [Curve("linear", float(np.mean(column / scale)) * scale, unit)]
-    # A deviation about the median, of a normal law: tails have no say in the unit of what bends them.
+    # A deviation about the median, if normal: tails have no say in the unit of what bends them.
     lower, middle, upper = np.quantile(column, [0.16, 0.5, 0.84])
     if upper > lower:
         curves.append(Curve("asinh", float(middle), float(upper - lower) / 2))
@@ -505,8 +490,9 @@ def _density(
     residuals = regress(features, penalties, y[:, None]).residuals
     deviation = float(unit_deviations(residuals)[0])
     r = residuals / deviation
-    w = fit_spread(features, r, spread_ridge * penalties, NO_PAIRS, steps=25)
-    z, logdet = standardised(features, r, w, NO_PAIRS)
+    pairs = Below(np.empty(0, dtype=int), np.empty(0, dtype=int), np.empty(0))  # none, of one column
+    w = fit_spread(features, r, spread_ridge * penalties, pairs, steps=25)
+    z, logdet = standardised(features, r, w, pairs)
     return slope - float(np.log(deviation)) + float(np.mean(logdet - 0.5 * z[:, 0] ** 2))
 
 
@@ -757,14 +743,15 @@ class Grid:
         return lower, upper
 
 
-def rare(counts: np.ndarray) -> np.ndarray:
+def rare(
+    counts: np.ndarray,
+    *,
+    # As of a lattice: a value expected in so many rows is in none once in fifty tables.
+    rows_missed: float = 4.0,
+) -> np.ndarray:
     """Which values of a lattice, in so many rows (v,), are so few that others beside them may be missed."""
-    found: np.ndarray = counts**2 < 2 * ROWS_MISSED_BY_CHANCE * counts.sum()
+    found: np.ndarray = counts**2 < 2 * rows_missed * counts.sum()
     return found
-
-
-ROUNDING = 1000 * np.finfo(float).eps
-"""Of the median value, up to which two values are one: sums of a thousand terms are as near in any order."""
 
 
 def _distinct(column: np.ndarray, rounding: float) -> tuple[np.ndarray, np.ndarray]:
@@ -805,9 +792,11 @@ class Cells:
         *,
         # Share of rows with tied values from which a statistic counts as discrete.
         tied_share: float = 0.05,
+        # Of the median value, up to which two are one: as near are sums of a thousand terms in any order.
+        rounding_share: float = 1000 * np.finfo(float).eps,
     ) -> Cells | None:
         """Of a table's column (n,), or None where it is continuous."""
-        rounding = ROUNDING * float(np.median(np.abs(column)))
+        rounding = rounding_share * float(np.median(np.abs(column)))
         values, counts = _distinct(column, rounding)
         if len(values) < 2 or counts[counts > 1].sum() < tied_share * len(column):
             return None

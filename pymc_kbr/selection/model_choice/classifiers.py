@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -11,33 +11,16 @@ from sklearn.linear_model import LogisticRegression
 
 from pymc_kbr.arrays.neighbours import Tree
 from pymc_kbr.arrays.scaling import Scaler
-from pymc_kbr.arrays.weighted import ROWS_FOR_CHOICES
 from pymc_kbr.estimators.summaries import Transformed
 from pymc_kbr.kernels import Gaussian, median_heuristic
 from pymc_kbr.kernels.kernel import frequencies
 from pymc_kbr.selection.model_choice.rows import Rows
 
-MOST_FOR_PRODUCTS = 15
-"""Statistics up to which products of two of them are features; squares alone of more."""
-
-STRENGTHS = (0.001, 0.01, 0.1, 1.0, 10.0)
-"""Of the data against a regression's ridge, scikit-learn's C."""
-
-ROWS_FOR_STRENGTH = 8000
-"""On which it is chosen."""
-
-LEAST = 1e-12
-"""Probability below which the log score counts no lower."""
-
-WAVES_A_KERNEL = 100
-"""Random frequencies of each kernel, with a cosine and a sine each."""
-
-REGRESSION_STEPS, REGRESSION_GRADIENT = 300, 1e-3
-"""Of L-BFGS in a regression, and the gradient at which it ends."""
-
 
 class Classifier(Protocol):
-    """Learns from rows, and tells the probabilities of models at statistics."""
+    """Learns from rows, and predicts the probabilities of models at statistics."""
+
+    most_scored: ClassVar[int | None]
 
     def fit(self, rows: Rows, rng: np.random.Generator) -> Classifier:
         """Learn from rows of the models."""
@@ -51,6 +34,8 @@ class Classifier(Protocol):
 
 class NearestRows:
     """Rejection: each model's share of the nearest rows, half a row added to each."""
+
+    most_scored: ClassVar[int | None] = None
 
     def __init__(self, accepted: float = 0.01) -> None:
         self.accepted = accepted
@@ -78,6 +63,9 @@ class NearestRows:
 
 class LocalLogistic:
     """Multinomial regression on the nearest rows, Epanechnikov's weights: method "mnlogistic" of R abc."""
+
+    # Each observation takes a regression: it is scored on so many held-out rows.
+    most_scored: ClassVar[int | None] = 500
 
     def __init__(self, accepted: float = 0.1) -> None:
         self.accepted = accepted
@@ -114,7 +102,9 @@ class LocalLogistic:
         total: np.ndarray = found / found.sum()
         return total
 
-    def _regressed(self, away: np.ndarray, model: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def _regressed(
+        self, away: np.ndarray, model: np.ndarray, weights: np.ndarray, *, steps: int = 300
+    ) -> np.ndarray:
         """Probabilities of the models that near rows are of."""
         # Uncorrelated about the observation, in which the regression converges in a few steps.
         values, axes = np.linalg.eigh(away.T @ (weights[:, None] * away) / weights.sum())
@@ -123,11 +113,22 @@ class LocalLogistic:
             return np.bincount(model, weights)[np.unique(model)] / weights.sum()
         axes = axes[:, varying] / np.sqrt(values[varying])
         # A ridge of next to nothing: rows that a plane parts have no finite slopes.
-        regression = LogisticRegression(C=1e4, max_iter=REGRESSION_STEPS)
+        regression = LogisticRegression(C=1e4, max_iter=steps)
         _fit(regression, away @ axes, model, weights)
         # At the observation itself, where its own probabilities are those of the intercepts.
         found: np.ndarray = regression.predict_proba(np.zeros((1, axes.shape[1])))[0]
         return found
+
+
+def log_scores(probabilities: np.ndarray, model: np.ndarray, *, least: float = 1e-12) -> np.ndarray:
+    """Log probability (n,) of the model that each row is of, bounded below."""
+    found: np.ndarray = np.log(np.maximum(probabilities[np.arange(len(model)), model], least))
+    return found
+
+
+def _regression(*, steps: int = 300, gradient: float = 1e-3, **settings: Any) -> LogisticRegression:
+    """A regression that ends at a gradient, or after so many steps of L-BFGS."""
+    return LogisticRegression(max_iter=steps, tol=gradient, **settings)
 
 
 def _fit(regression: LogisticRegression, x: np.ndarray, model: np.ndarray, weights: np.ndarray) -> None:
@@ -137,24 +138,34 @@ def _fit(regression: LogisticRegression, x: np.ndarray, model: np.ndarray, weigh
         regression.fit(x, model, weights)
 
 
-def _best_strength(x: np.ndarray, rows: Rows, rng: np.random.Generator) -> float:
+def _best_strength(
+    x: np.ndarray,
+    rows: Rows,
+    rng: np.random.Generator,
+    *,
+    # Of the data against the ridge, scikit-learn's C.
+    strengths: tuple[float, ...] = (0.001, 0.01, 0.1, 1.0, 10.0),
+    most: int = 8000,
+) -> float:
     """The strength with which features (n, q) of some rows tell most about others."""
-    order = rng.permutation(len(x))[:ROWS_FOR_STRENGTH]
+    order = rng.permutation(len(x))[:most]
     learnt, held = np.split(order, [round(0.75 * len(order))])
     # The slopes of one strength are where the next one begins.
-    regression = LogisticRegression(max_iter=REGRESSION_STEPS, tol=REGRESSION_GRADIENT, warm_start=True)
+    regression = _regression(warm_start=True)
     scores = []
-    for strength in STRENGTHS:
+    for strength in strengths:
         _fit(regression.set_params(C=strength), x[learnt], rows.model[learnt], rows.weights[learnt])
-        told = np.zeros((len(held), rows.models))
-        told[:, regression.classes_] = regression.predict_proba(x[held])
-        logs = np.log(np.maximum(told[np.arange(len(held)), rows.model[held]], LEAST))
+        predicted = np.zeros((len(held), rows.models))
+        predicted[:, regression.classes_] = regression.predict_proba(x[held])
+        logs = log_scores(predicted, rows.model[held])
         scores.append(np.average(logs, weights=rows.weights[held]))
-    return STRENGTHS[int(np.argmax(scores))]
+    return strengths[int(np.argmax(scores))]
 
 
 class Logistic:
     """Multinomial regression on all rows, on features of the statistics, with a ridge."""
+
+    most_scored: ClassVar[int | None] = None
 
     def __init__(
         self, features: str = "quadratic", strength: float | None = None, bandwidth: float = 1.0
@@ -180,7 +191,7 @@ class Logistic:
         )
         x = self._unit.transform(expanded)
         strength = _best_strength(x, rows, rng) if self.strength is None else self.strength
-        self._regression = LogisticRegression(C=strength, max_iter=REGRESSION_STEPS, tol=REGRESSION_GRADIENT)
+        self._regression = _regression(C=strength)
         _fit(self._regression, x, rows.model, rows.weights)
         return self
 
@@ -189,19 +200,34 @@ class Logistic:
         found: np.ndarray = self._regression.predict_proba(self._unit.transform(self._expanded(statistics)))
         return found
 
-    def _drawn(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Frequencies (WAVES_A_KERNEL, d) of a kernel on scaled statistics (n, d)."""
-        width = self.bandwidth * median_heuristic(x[:: max(1, len(x) // ROWS_FOR_CHOICES)])
-        return frequencies(Gaussian(float(width)), WAVES_A_KERNEL, x.shape[1], rng)
+    def _drawn(
+        self,
+        x: np.ndarray,
+        rng: np.random.Generator,
+        *,
+        # From which the median distance is taken.
+        rows_for_width: int = 1000,
+        # Random frequencies of each kernel, with a cosine and a sine each.
+        waves: int = 100,
+    ) -> np.ndarray:
+        """Frequencies (waves, d) of a kernel on scaled statistics (n, d)."""
+        width = self.bandwidth * median_heuristic(x[:: max(1, len(x) // rows_for_width)])
+        return frequencies(Gaussian(float(width)), waves, x.shape[1], rng)
 
-    def _expanded(self, statistics: np.ndarray) -> np.ndarray:
+    def _expanded(
+        self,
+        statistics: np.ndarray,
+        *,
+        # Statistics up to which products of two are features; of more, squares alone.
+        most_for_products: int = 15,
+    ) -> np.ndarray:
         parts = []
         for number, scale in enumerate(self._scales):
             x = scale.transform(statistics)
             parts.append(x)
             if self.features != "linear":
                 d = x.shape[1]
-                first, second = np.triu_indices(d) if d <= MOST_FOR_PRODUCTS else (np.arange(d), np.arange(d))
+                first, second = np.triu_indices(d) if d <= most_for_products else (np.arange(d), np.arange(d))
                 parts.append(x[:, first] * x[:, second])
             if self.features == "kernel":
                 # Random Fourier features: their products are the Gaussian kernel on average.

@@ -31,12 +31,6 @@ from pymc_kbr.tables.stored_table import StoredTable
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_ROWS = 25_000
-"""Rows that are learnt from: on these all methods take ten seconds together, with two or three statistics."""
-
-FAILED_MORE = 0.01
-"""Difference of shares of failed simulations from which a warning says so."""
-
 
 @default_arithmetic
 def compare_models(
@@ -142,7 +136,7 @@ def compare_models(
     held, x, single = _without_gaps(held, *_observations(held, observed))
     failed = _failed(held)
     rng = generator_of(random_seed)
-    held, near = screened(held, x, MOST_ROWS) if not _of_sets(held) else (held, None)
+    held, near = screened(held, x) if not _of_sets(held) else (held, None)
     held, x = columns_by_model(held, x)
     # Learnt at even odds, the prior multiplied afterwards: a rare model has as many rows to be learnt from.
     equal = np.full(len(names), 1 / len(names))
@@ -151,7 +145,7 @@ def compare_models(
     scores = choose_method(methods, rows, rng)
     chosen = scores[0].method
     fitted = METHODS[chosen]().fit(rows, rng)
-    validated = cross_validate(fitted.again, chosen, rows, x, rng)
+    validated = cross_validate(fitted.again, rows, x, rng)
     choice = ModelChoice(
         names=tuple(names),
         prior=equal,
@@ -245,10 +239,10 @@ def _warn_of_far(rows: Rows, observed: np.ndarray) -> None:
         )
 
 
-def _failed(tables: dict[str, ReferenceTable]) -> np.ndarray:
+def _failed(tables: dict[str, ReferenceTable], *, least_difference: float = 0.01) -> np.ndarray:
     """Share of each model's simulations that failed; a warning where they differ."""
     shares = {name: len(t.failures) / (len(t) + len(t.failures)) for name, t in tables.items()}
-    if max(shares.values()) - min(shares.values()) > FAILED_MORE:
+    if max(shares.values()) - min(shares.values()) > least_difference:
         words = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
         condition = any(t.origin.on_failure == "condition" for t in tables.values() if len(t.failures))
         meaning = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import logsumexp
@@ -16,11 +17,11 @@ from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation
 from pymc_kbr.kernels.kernel import Kernel
 from pymc_kbr.selection.model_choice.classifiers import (
-    LEAST,
     Classifier,
     LocalLogistic,
     Logistic,
     NearestRows,
+    log_scores,
 )
 from pymc_kbr.selection.model_choice.rows import Rows, success_share
 
@@ -31,6 +32,8 @@ class Forest:
     """Shares of a forest's trees that vote for each model, half a tree added to each."""
 
     # Shapes: votes_out_of_bag_ (n, models).
+
+    most_scored: ClassVar[int | None] = None
 
     def __init__(self, trees: int = 500) -> None:
         self.trees = trees
@@ -60,18 +63,24 @@ class Forest:
 # --- evidence of a learnt likelihood ---
 
 
-EVIDENCE_PARTICLES = 500
-"""Of each posterior, whose tempering gives the evidence."""
-
-
 class Evidence:
     """`KernelLikelihood` on each model's table: probabilities in proportion to prior times evidence."""
+
+    # Each observation takes a posterior of every model.
+    most_scored: ClassVar[int | None] = 60
 
     def again(self) -> Evidence:
         """See `Classifier`."""
         return Evidence()
 
-    def fit(self, rows: Rows, rng: np.random.Generator) -> Evidence:
+    def fit(
+        self,
+        rows: Rows,
+        rng: np.random.Generator,
+        *,
+        # Of each posterior, whose tempering gives the evidence.
+        particles: int = 500,
+    ) -> Evidence:
         """See `Classifier`."""
         self._fitted = []
         for number, table in enumerate(rows.tables):
@@ -80,7 +89,7 @@ class Evidence:
             weighting = weighting_of(table)
             ratio = None if weighting.ratio is None else weighting.ratio[mine]
             given = table.parameters[mine], table.statistics[mine], table.support
-            fitted = KernelLikelihood(particles=EVIDENCE_PARTICLES)
+            fitted = KernelLikelihood(particles=particles)
             fitted.fit(*given, ratio=ratio, success=weighting.success, random_seed=rng)
             # A value that a model never made would count for it as much as one that it made sometimes.
             fitted.reads_missed = False
@@ -120,12 +129,10 @@ def _log_evidence(fitted: KernelLikelihood, statistics: np.ndarray) -> np.ndarra
 # --- kernel conditional mean of the model's index ---
 
 
-SMALLEST_PROBABILITY = 1e-3
-"""Probability that a model keeps where the regression says less."""
-
-
 class EmbeddedIndex:
     """Kernel ridge regression of each model's indicator on the statistics."""
+
+    most_scored: ClassVar[int | None] = None
 
     def __init__(self, kernel: str | Kernel = "gaussian", regularisation: float | None = None) -> None:
         self.kernel = kernel
@@ -149,12 +156,18 @@ class EmbeddedIndex:
         self._mean.fit(self._told[:, 1:], x, index, ratio=rows.weights, random_seed=rng)
         return self
 
-    def probabilities(self, statistics: np.ndarray) -> np.ndarray:
+    def probabilities(
+        self,
+        statistics: np.ndarray,
+        *,
+        # Of a model where the regression says less: signed weights may leave it less than nothing.
+        smallest: float = 1e-3,
+    ) -> np.ndarray:
         """See `Classifier`."""
         x = self._mean.table_.scaler.transform(self._curves.transform(statistics))
         found = self._mean.means(x, self._told)
-        self.raised_ = float(np.mean(found < SMALLEST_PROBABILITY))
-        raised = np.maximum(found, SMALLEST_PROBABILITY)  # signed weights may leave a model less than nothing
+        self.raised_ = float(np.mean(found < smallest))
+        raised = np.maximum(found, smallest)
         return raised / raised.sum(axis=1, keepdims=True)
 
 
@@ -174,17 +187,6 @@ METHODS: dict[str, Callable[[], Classifier]] = {
 }
 AUTO_METHODS = tuple(name for name in METHODS if name not in ("evidence", "forest"))
 """What "auto" tries. A likelihood for each model takes a hundred times as long, and a forest is the rival."""
-
-SLOW = {"local_logistic": 500, "evidence": 60}
-"""Methods that take long for each observation, and the held-out rows on which they are scored."""
-
-FEWEST_JUDGED = 12
-"""Rows, at least, after which a slow method is asked for no more where it is a standard error behind: it is
-taken where it is one ahead.
-"""
-
-COMPARED_SHARE, MOST_COMPARED = 0.2, 4000
-"""Share of the rows that methods are compared on, and most of them."""
 
 
 @dataclass(frozen=True)
@@ -212,23 +214,25 @@ def check_methods(method: str | Sequence[str]) -> list[str]:
     return names
 
 
-def held_out_rows(rows: Rows, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def held_out_rows(
+    rows: Rows, rng: np.random.Generator, *, share: float = 0.2, most: int = 4000
+) -> tuple[np.ndarray, np.ndarray]:
     """Numbers of the rows to learn from, and of those to score on, the latter in random order."""
     order = rng.permutation(len(rows))
     order = np.concatenate([order[rows.scored[order] > 0], order[rows.scored[order] <= 0]])
-    count = min(MOST_COMPARED, round(COMPARED_SHARE * np.sum(rows.scored > 0)))
+    count = min(most, round(share * np.sum(rows.scored > 0)))
     # Slow methods are scored on the first ones, which must be some at random.
     return np.sort(order[count:]), order[:count]
 
 
-def log_scores(probabilities: np.ndarray, model: np.ndarray) -> np.ndarray:
-    """Log probability (n,) of the model that each row is of."""
-    told = probabilities[np.arange(len(model)), model]
-    found: np.ndarray = np.log(np.maximum(told, LEAST))
-    return found
-
-
-def choose_method(names: list[str], rows: Rows, rng: np.random.Generator) -> list[Score]:
+def choose_method(
+    names: list[str],
+    rows: Rows,
+    rng: np.random.Generator,
+    *,
+    # Rows after which a slow method is asked no more where it is a standard error behind.
+    fewest_judged: int = 12,
+) -> list[Score]:
     """Scores of methods, the best first."""
     learnt, held = held_out_rows(rows, rng)
     training, scored = rows.part(learnt), rows.part(held)
@@ -246,20 +250,20 @@ def choose_method(names: list[str], rows: Rows, rng: np.random.Generator) -> lis
             if lead < -error:
                 return
 
-    fast = [name for name in names if name not in SLOW]
+    slow = {name: most for name in names if (most := METHODS[name]().most_scored) is not None}
+    fast = [name for name in names if name not in slow]
     for name in fast:
         score(name, [len(held)])
     best = max(
         fast, key=lambda name: np.average(scores[name], weights=weights[: len(scores[name])]), default=""
     )
-    for name in names:
-        if name in SLOW:
-            first = min(SLOW[name], max(FEWEST_JUDGED, SLOW[name] // 5))
-            score(name, [first, SLOW[name]] if best else [SLOW[name]], best)
+    for name, most in slow.items():
+        first = min(most, max(fewest_judged, most // 5))
+        score(name, [first, most] if best else [most], best)
     best = best or max(names, key=lambda name: np.average(scores[name], weights=weights[: len(scores[name])]))
     for name in names:
         lead, error = _lead(scores[name], scores[best], weights)
-        if name in SLOW and name != best and lead > error:
+        if name in slow and name != best and lead > error:
             best = name
     found = []
     for name in names:

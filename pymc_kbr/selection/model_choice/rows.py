@@ -14,19 +14,13 @@ from pymc_kbr.arrays.data_sets import DataSets
 from pymc_kbr.arrays.neighbours import Tree, neighbours_of
 from pymc_kbr.arrays.refusals import names_of, shown
 from pymc_kbr.arrays.scaling import Scaler, unit_deviations
-from pymc_kbr.arrays.weighted import ROWS_FOR_CHOICES, spread_out
+from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.estimators.sets import SetFeatures
 from pymc_kbr.estimators.summaries import Transformed
 from pymc_kbr.tables.columns import Columns, Variable
 from pymc_kbr.tables.reference_table import ReferenceTable, as_pandas, fields_of
 from pymc_kbr.tables.stored_table import StoredTable
-
-NEAREST, FAR_SHARE, TIMES_FAR = 10, 0.995, 4.0
-"""An observation is far where its mean distance to so many rows is so many times that of nearly all rows."""
-
-FEWEST_OF_A_MODEL = 50
-"""Rows of each model with which something can be said."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,16 +49,28 @@ class Rows:
         """How many there are."""
         return len(self.tables)
 
-    def far(self, observed: np.ndarray) -> np.ndarray:
+    def far(
+        self,
+        observed: np.ndarray,
+        *,
+        # Of the table, whose distances to their neighbours are usual.
+        most: int = 1000,
+        # An observation is far where its mean distance to so many rows
+        nearest: int = 10,
+        # is so many times that
+        times: float = 4.0,
+        # of nearly all rows.
+        share: float = 0.995,
+    ) -> np.ndarray:
         """Which observations (k, d) are far from their nearest rows, as nearly no row is, bool (k,)."""
         x = self.curves.transform(self.statistics)
         unit = unit_deviations(x)
-        tree = Tree(x / unit, NEAREST)
-        some = spread_out(len(x), ROWS_FOR_CHOICES)
+        tree = Tree(x / unit, nearest)
+        some = spread_out(len(x), most)
         # A row is its own nearest, and is left out.
-        own = tree.query(x[some] / unit, NEAREST + 1)[0][:, 1:].mean(axis=1)
-        away = tree.query(self.curves.transform(observed) / unit, NEAREST)[0].mean(axis=1)
-        return away > TIMES_FAR * np.quantile(own, FAR_SHARE)
+        own = tree.query(x[some] / unit, nearest + 1)[0][:, 1:].mean(axis=1)
+        away = tree.query(self.curves.transform(observed) / unit, nearest)[0].mean(axis=1)
+        return away > times * np.quantile(own, share)
 
     def part(self, rows: np.ndarray) -> Rows:
         """Some of the rows, each model's share in the prior kept."""
@@ -145,10 +151,12 @@ def success_share(table: ReferenceTable) -> float:
     return 1.0 if success is None or success.condition else success.share
 
 
-def _curves(statistics: np.ndarray, told: np.ndarray, observed: np.ndarray | None) -> Transformed | Scaler:
+def _curves(
+    statistics: np.ndarray, parameters: np.ndarray, observed: np.ndarray | None
+) -> Transformed | Scaler:
     """The curves of statistics (n, d), by what tells the models apart (n, models - 1)."""
     # Observations may be beyond all rows, where a logarithm or a root has no value.
-    return Transformed.fit(statistics, told, lowest=None if observed is None else observed.min(axis=0))
+    return Transformed.fit(statistics, parameters, lowest=None if observed is None else observed.min(axis=0))
 
 
 # --- rows near the observations, of tables with too many ---
@@ -178,7 +186,11 @@ class Near:
 
 
 def screened(
-    tables: Mapping[str, ReferenceTable | StoredTable], observed: np.ndarray, most: int
+    tables: Mapping[str, ReferenceTable | StoredTable],
+    observed: np.ndarray,
+    *,
+    # On these all methods take ten seconds together, with two or three statistics.
+    most: int = 25_000,
 ) -> tuple[dict[str, ReferenceTable], list[Near] | None]:
     """Half of so many rows spread evenly over the tables, and the nearest to the observations (k, d).
 
@@ -243,7 +255,12 @@ def _units(statistics: np.ndarray) -> np.ndarray:
     return np.where(units > 0, units, np.inf)
 
 
-def check_tables(tables: Any) -> dict[str, Any]:
+def check_tables(
+    tables: Any,
+    *,
+    # Rows of each model.
+    fewest: int = 50,
+) -> dict[str, Any]:
     """Tables by the name of their model, refused where they cannot be compared."""
     if not isinstance(tables, Mapping):
         raise TypeError(f"tables is {type(tables).__name__}; give a dict of model names to reference tables")
@@ -260,10 +277,8 @@ def check_tables(tables: Any) -> dict[str, Any]:
                 f"the table of {name!r} stays on the disk, and its data sets {table.set_names} become "
                 "columns in memory; give some of its rows: `stored.load(20_000)`"
             )
-        if len(table) < FEWEST_OF_A_MODEL:
-            raise ValueError(
-                f"the table of {name!r} has {len(table)} rows; at least {FEWEST_OF_A_MODEL} are needed"
-            )
+        if len(table) < fewest:
+            raise ValueError(f"the table of {name!r} has {len(table)} rows; at least {fewest} are needed")
         if not table.origin.whole_prior:
             raise ValueError(
                 f"the table of {name!r} is not one of draws of the whole prior alone: rounds and bounds "
@@ -373,7 +388,7 @@ Tables = dict[str, ReferenceTable]
 
 
 def of_one_width(tables: Tables) -> Tables:
-    """Tables whose data sets have room for as many rows as the largest of any table, where they have some."""
+    """Tables whose data sets have as many columns as the largest of any table, where they have some."""
     widths: dict[tuple[str, int], int] = {}
     for table in tables.values():
         for one in table.statistic_columns.variables:

@@ -32,10 +32,10 @@ def with_data_of(table: ReferenceTable, model: pm.Model | None) -> ReferenceTabl
     mine, theirs = table.statistic_columns, graph.statistics
     sets = set(mine.set_names)
     # A statistic of more data, or of data with other gaps, is another one.
-    alike = all(
+    unchanged = all(
         name in sets or _gaps_of(now, name) == _gaps_of(before, name) for name in changed if name in before
     )
-    if not alike or [(v.name, v.shape) for v in mine.variables] != [
+    if not unchanged or [(v.name, v.shape) for v in mine.variables] != [
         (v.name, v.shape) for v in theirs.variables
     ]:
         raise ValueError(

@@ -51,7 +51,7 @@ class Program:
 
     def compile(self) -> Callable[..., list[np.ndarray]]:
         """The function ``outputs = f(*generators, *inputs)``; it advances the generators in place."""
-        # PyTensor would copy an output that stands twice.
+        # PyTensor would copy an output that occurs twice.
         distinct = list(dict.fromkeys(self.outputs))
         places = [distinct.index(output) for output in self.outputs]
         # The virtual machine in Python does not run the inner loops of a Scan.

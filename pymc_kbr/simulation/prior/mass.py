@@ -20,12 +20,6 @@ from pymc_kbr.simulation.prior.support import fit_affine, prior_support, says_it
 Holds = Callable[[np.ndarray], np.ndarray]
 """From parameters (n, p) to a bool (n,) each: whether the prior has mass there."""
 
-RUNGS, BETWEEN, HALVINGS = 20, 32, 60
-"""Steps outwards, each four times the one before and the first as wide as the draws: where there is mass a
-million millions of widths away there is no end. Quantiles of the draws that are tried first, so that a gap
-is no end. Halvings of the step in which there is an end: to its last digits.
-"""
-
 
 def support_of_model(graph: ModelGraph, draws: np.ndarray, log_known: LogLikelihood | None = None) -> Support:
     """The support of a model's prior: from transforms, and where these do not say it from the density."""
@@ -187,7 +181,18 @@ def _one_number(ends: np.ndarray, values: np.ndarray) -> float | None:
 
 
 def _ends(
-    rows: np.ndarray, columns: list[int], side: int, draws: np.ndarray, log_density: LogDensity
+    rows: np.ndarray,
+    columns: list[int],
+    side: int,
+    draws: np.ndarray,
+    log_density: LogDensity,
+    *,
+    # Steps outwards, each four times the one before: a million millions of widths away there is no end.
+    steps: int = 20,
+    # Of the draws, which are tried first, so that a gap is no end.
+    quantiles: int = 32,
+    # Of the step in which there is an end: to its last digits.
+    halvings: int = 60,
 ) -> np.ndarray:
     """Where each column (n, c) ends for the others of each row, infinite where it does not."""
     n, c = len(rows), len(columns)
@@ -205,11 +210,11 @@ def _ends(
     width = np.ptp(draws[:, columns], axis=0)
     width = np.where(width > 0, width, 1.0)
     inner = own.copy()
-    for quantile in np.quantile(draws[:, columns], np.linspace(0, 1, BETWEEN + 1), axis=0):
+    for quantile in np.quantile(draws[:, columns], np.linspace(0, 1, quantiles + 1), axis=0):
         values = np.where(side * (quantile - inner) > 0, quantile, inner)
         inner = np.where(at(values), values, inner)
     start, outer, open_ = inner.copy(), np.full((n, c), np.nan), np.zeros((n, c), dtype=bool)
-    for rung in range(RUNGS + 1):
+    for rung in range(steps + 1):
         values = start + side * width * 4.0**rung
         inside = at(values)
         inner = np.where(inside, values, inner)
@@ -217,7 +222,7 @@ def _ends(
         open_ = inside
     if np.all(open_):
         return np.full((n, c), side * np.inf)
-    for _ in range(HALVINGS):
+    for _ in range(halvings):
         middle = (inner + outer) / 2
         inside = at(np.where(open_, own, middle))
         inner, outer = np.where(inside & ~open_, middle, inner), np.where(inside | open_, outer, middle)

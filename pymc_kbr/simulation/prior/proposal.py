@@ -17,11 +17,6 @@ from pymc_kbr.simulation.prior.draws import DrawnPrior, PriorSampler
 from pymc_kbr.simulation.streams import PROPOSAL_STREAM, ROWS_A_STREAM, streams
 from pymc_kbr.tables.columns import Columns
 
-DRAWS_FOR_MASS = 2**16
-"""Draws by which it is known how much of a proposal lies where the prior has mass: of a third, to within half
-a percent.
-"""
-
 
 @dataclass(frozen=True, eq=False)
 class Proposal:
@@ -95,7 +90,8 @@ class Proposal:
     @cached_property
     def _log_mass(self) -> float:
         """Log of the mixture's share where the prior has mass."""
-        made = self._drawn(DRAWS_FOR_MASS, np.random.default_rng(0))
+        # So many that a share of a third is known to within half a percent.
+        made = self._drawn(2**16, np.random.default_rng(0))
         return float(np.log(np.mean(self.support.allows(made))))
 
     def log_ratio(self, parameters: np.ndarray, log_prior: np.ndarray, rows: int) -> np.ndarray:

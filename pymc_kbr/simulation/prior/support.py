@@ -34,9 +34,6 @@ from pymc_kbr.simulation.model.read import QUICK, ModelGraph, is_simulator
 from pymc_kbr.simulation.prior.log_density import log_density_of
 from pymc_kbr.tables.columns import Variable
 
-ROWS_FOR_BOUNDS = 256
-"""Draws of the prior from which bounds that depend on other parameters are found."""
-
 
 def says_its_support(rv: GraphVariable) -> bool:
     """Whether PyMC says by the transform of a variable, or by giving it none, where its prior has mass."""
@@ -47,12 +44,18 @@ def says_its_support(rv: GraphVariable) -> bool:
     return own and isinstance(op, RandomVariable) and not isinstance(op, SimulatorRV | CustomDistRV)
 
 
-def prior_support(graph: ModelGraph, parameters: np.ndarray) -> Support:
+def prior_support(
+    graph: ModelGraph,
+    parameters: np.ndarray,
+    *,
+    # Draws from which bounds that depend on other parameters are found.
+    rows: int = 256,
+) -> Support:
     """The support of a model's prior, from the transforms that PyMC would sample it with."""
     # Shapes: parameters (n, p).
     blocks: list[Block] = []
     slices = graph.parameters.slices()
-    some = parameters[:ROWS_FOR_BOUNDS]
+    some = parameters[:rows]
     for rv, variable in zip(graph.free, graph.parameters.variables, strict=True):
         columns = tuple(range(slices[variable.name].start, slices[variable.name].stop))
         # A function of others, such as their floor, may be discrete whatever its type.

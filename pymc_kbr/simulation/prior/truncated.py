@@ -17,18 +17,6 @@ from pymc_kbr.simulation.prior.log_density import LogDensity
 from pymc_kbr.simulation.streams import PILOT_STREAM, PRIOR_STREAM, ROWS_A_STREAM, streams
 from pymc_kbr.tables.columns import Columns
 
-PILOTS = 4096
-"""Points at which the largest density between the bounds is looked for."""
-
-LEAST_SHARE = 1e-3
-"""Share of candidates that must be kept: below it drawing the prior would take longer than simulating."""
-
-MOST_WITH_CORNERS = 10
-"""Parameters up to which the density is looked at in the corners too."""
-
-EVEN_DRAWS_WORTH = 10
-"""Times as many candidates that even draws may cost as independent ones of the prior."""
-
 Within = Mapping[str, tuple[Any, Any]]
 """Lower and upper bounds by the name of a variable: numbers, or arrays of its shape."""
 
@@ -120,6 +108,15 @@ class TruncatedSampler:
         support: Support,
         entropy: int,
         even: bool = False,
+        *,
+        # Points at which the largest density between the bounds is sought.
+        pilots: int = 4096,
+        # Candidates kept, below which drawing the prior would take longer than simulating.
+        least_share: float = 1e-3,
+        # Parameters up to which the 2^p corners are pilots too.
+        most_with_corners: int = 10,
+        # Times as many candidates as of the prior's draws that even draws may cost.
+        even_draws_worth: int = 10,
     ) -> None:
         (interval,) = support.blocks[0].steps
         assert isinstance(interval, Interval)
@@ -128,18 +125,18 @@ class TruncatedSampler:
         self._log_density = log_density
         self.batched = sampler.batched
         (rng,) = streams(entropy, PILOT_STREAM, 0, 1)
-        pilot = self._between(rng, PILOTS)
+        pilot = self._between(rng, pilots)
         # A density that is largest in a corner is seldom met by points inside.
-        if support.size <= MOST_WITH_CORNERS:
+        if support.size <= most_with_corners:
             pilot = np.vstack([pilot, self._lower + (self._upper - self._lower) * _corners(support.size)])
         density = self._log_density(pilot)
         # The largest density met stands for the largest there is; `account` says how often it did not.
         self._bound = float(density.max())
         inside = float(support.contains(sampler.block(0)).mean())
-        kept = float(np.exp(density[:PILOTS] - self._bound).mean()) if np.isfinite(self._bound) else 0.0
-        self.uniform = kept > inside or (even and kept > max(inside / EVEN_DRAWS_WORTH, LEAST_SHARE))
+        kept = float(np.exp(density[:pilots] - self._bound).mean()) if np.isfinite(self._bound) else 0.0
+        self.uniform = kept > inside or (even and kept > max(inside / even_draws_worth, least_share))
         self.share = kept if self.uniform else inside
-        if self.share < LEAST_SHARE:
+        if self.share < least_share:
             raise ValueError(
                 f"{inside:.2%} of the prior's draws lie between the bounds of `within`, and {kept:.2%} of "
                 "uniform candidates would be kept by its density (none where that is infinite); take other "

@@ -47,17 +47,6 @@ from pymc_kbr.simulation.workers.row_simulator import (
     undisturbed,
 )
 
-SECONDS_A_CHUNK = 0.25
-MOST_ROWS_A_CHUNK = 512
-"""How finely work is cut up where rows run one by one: a matter of speed and of the progress bar."""
-
-MOST_BLOCKS = 4
-CHUNKS_A_WORKER = 4
-"""Chunks that are handed out at most for each worker, under way or waiting: this bounds the memory here."""
-
-SECONDS_A_LOOK = 1.0
-"""How often a given executor is looked at. To ask a Dask cluster for its workers takes milliseconds."""
-
 Work = tuple[int, np.ndarray]
 """First row and parameters of a chunk that is under way."""
 
@@ -123,13 +112,17 @@ class GivenExecutor:
         *,
         # Workers of an executor that does not give their number.
         unknown_workers: int = 8,
+        # Under way or waiting: this bounds the memory here.
+        chunks_a_worker: int = 4,
+        # To ask a Dask cluster for its workers takes milliseconds.
+        seconds_a_look: float = 1.0,
     ) -> int:
         """How many chunks may be under way now."""
         if self._client is None:
-            return CHUNKS_A_WORKER * (getattr(self._executor, "_max_workers", None) or unknown_workers)
-        if time.monotonic() - self._looked > SECONDS_A_LOOK:
+            return chunks_a_worker * (getattr(self._executor, "_max_workers", None) or unknown_workers)
+        if time.monotonic() - self._looked > seconds_a_look:
             self.look()
-        return CHUNKS_A_WORKER * self._workers
+        return chunks_a_worker * self._workers
 
     def lost(self, error: BaseException) -> bool:
         """Whether an error of a task is not of the task, but of the executor."""
@@ -199,12 +192,21 @@ def _by_name() -> Callable[..., Any]:
 
 
 def rows_a_chunk(
-    simulator: RowSimulator, rows: int, seconds: float, cores: int, most_blocks: int = MOST_BLOCKS
+    simulator: RowSimulator,
+    rows: int,
+    seconds: float,
+    cores: int,
+    most_blocks: int = 4,
+    *,
+    # So that the progress bar moves, and little is lost.
+    most_rows: int = 512,
+    # As the overhead of a chunk is milliseconds.
+    seconds_a_chunk: float = 0.25,
 ) -> int:
     """How many rows to run at once, of `rows`; `seconds` is what one took in the trial."""
     if simulator.batch is not None:
         return simulator.block_rows * max(1, min(most_blocks, rows // (simulator.block_rows * cores)))
-    return max(1, min(MOST_ROWS_A_CHUNK, int(SECONDS_A_CHUNK / max(seconds, 1e-6))))
+    return max(1, min(most_rows, int(seconds_a_chunk / max(seconds, 1e-6))))
 
 
 def rows_a_stored_chunk(
@@ -216,6 +218,7 @@ def rows_a_stored_chunk(
     *,
     # and written together.
     most_stored_blocks: int = 64,
+    seconds_a_chunk: float = 0.25,
 ) -> int:
     """How many rows to write at once: as many as a crash may cost, and files may hold."""
     if simulator.batch is None:
@@ -223,7 +226,7 @@ def rows_a_stored_chunk(
     block = prior[slice(0, simulator.block_rows)]
     started = time.perf_counter()
     simulator.simulate(0, block)
-    blocks = int(SECONDS_A_CHUNK / (time.perf_counter() - started))
+    blocks = int(seconds_a_chunk / (time.perf_counter() - started))
     return rows_a_chunk(simulator, rows, seconds, cores, max(1, min(most_stored_blocks, blocks)))
 
 
@@ -236,6 +239,8 @@ def simulate_chunks(
     executor: Executor | Any | None,
     started: Executor | None = None,
     store: str | Path | None = None,
+    # Under way or waiting: this bounds the memory here.
+    chunks_a_worker: int = 4,
 ) -> Iterator[tuple[Chunk, np.ndarray]]:
     """Run some pieces of a table; yield each chunk and its parameters when it is done, in any order."""
     if not pieces:
@@ -265,7 +270,7 @@ def simulate_chunks(
                 with processes(count, started) as workers_:
                     started = None
                     submit = _pickled(simulator, workers_)
-                    yield from _in_flight(simulator, submit, prior, waiting, lambda: CHUNKS_A_WORKER * count)
+                    yield from _in_flight(simulator, submit, prior, waiting, lambda: chunks_a_worker * count)
                 return
             except WorkersDied as died:
                 under_way = died.work
@@ -277,7 +282,7 @@ def simulate_chunks(
                 lambda s, p: threads.submit(simulator.simulate, s, p),
                 prior,
                 waiting,
-                lambda: CHUNKS_A_WORKER * cores,
+                lambda: chunks_a_worker * cores,
             )
     else:
         for piece in waiting:
@@ -343,6 +348,9 @@ def _in_flight(
     waiting: Iterable[range],
     limit: Callable[[], int],
     given: GivenExecutor | None = None,
+    *,
+    # How often it is seen whether a given executor still works.
+    seconds_a_look: float = 1.0,
 ) -> Iterator[tuple[Chunk, np.ndarray]]:
     running: dict[Future[Chunk], Work] = {}
     lost: list[Work] = []
@@ -365,7 +373,7 @@ def _in_flight(
                     break
             if not running:
                 break
-            wait(running, SECONDS_A_LOOK if given else None, return_when=FIRST_COMPLETED)
+            wait(running, seconds_a_look if given else None, return_when=FIRST_COMPLETED)
             # `wait` does not see futures that the shutdown of a pool has cancelled.
             done = [future for future in running if future.done()]
             if given is not None and not done:

@@ -30,9 +30,6 @@ from pymc_kbr.simulation.workers.row_simulator import end_process_when_stuck
 CAN_FORK = sys.platform == "linux"
 """Elsewhere libraries of the system itself do not work on in a fork."""
 
-PATIENCE = (0.1, 0.5, 2.0, 5.0)
-"""Seconds after which a fork that the system has refused is asked for again."""
-
 
 class WorkerDied(BrokenExecutor):
     """A worker ended in the midst of its work."""
@@ -115,12 +112,17 @@ class ForkServer:
             )
         atexit.register(self.end)
 
-    def fork(self) -> Worker:
+    def fork(
+        self,
+        *,
+        # Seconds after which a fork that the system has refused is asked for again.
+        patience: tuple[float, ...] = (0.1, 0.5, 2.0, 5.0),
+    ) -> Worker:
         """A new worker."""
         ours, theirs = socket.socketpair()
         with theirs:
             number = self.ask(FORK, 0, theirs.fileno())
-            for seconds in PATIENCE:
+            for seconds in patience:
                 if number > 0:
                     break
                 time.sleep(seconds)

@@ -24,9 +24,6 @@ from pymc_kbr.simulation.streams import BATCH_STREAM, ROW_STREAM, ROWS_A_STREAM,
 from pymc_kbr.tables.checks import describe
 from pymc_kbr.tables.columns import Columns
 
-BLOCK_VALUES = 2**23
-"""Simulated numbers that a batch may hold before its rows are fewer: 64 MiB. Part of what a seed means."""
-
 
 class SimulatorShapeError(ValueError):
     """A simulator returned an array of another shape than the observed value's."""
@@ -68,7 +65,15 @@ class RowSimulator:
     timeout: float | None = None
 
     @classmethod
-    def of(cls, graph: ModelGraph, entropy: int, timeout: float | None = None) -> RowSimulator:
+    def of(
+        cls,
+        graph: ModelGraph,
+        entropy: int,
+        timeout: float | None = None,
+        *,
+        # Simulated numbers that a batch holds at most: 64 MiB. Part of what a seed means.
+        block_values: int = 2**23,
+    ) -> RowSimulator:
         """The row simulator of a model, without batches."""
         values = max(1, sum(graph.observed_data[rv.name].size for rv in graph.simulated))
         return cls(
@@ -76,7 +81,7 @@ class RowSimulator:
             entropy=entropy,
             rows=forward_rows(graph),
             batch=None,
-            block_rows=2 ** int(np.clip(np.log2(BLOCK_VALUES / values), 0, np.log2(ROWS_A_STREAM))),
+            block_rows=2 ** int(np.clip(np.log2(block_values / values), 0, np.log2(ROWS_A_STREAM))),
             parameters=graph.parameters,
             statistics=graph.statistics,
             dtypes=tuple(rv.dtype for rv in graph.free),

@@ -8,7 +8,7 @@ from scipy import stats
 
 import pymc_kbr as pk
 from pymc_kbr.arrays.scaling import Scaler
-from pymc_kbr.estimators.kernel_likelihood import Start, _alike, weighted_rows
+from pymc_kbr.estimators.kernel_likelihood import Start, _in_groups, weighted_rows
 from pymc_kbr.estimators.likelihood import evaluation as evaluation_module
 from pymc_kbr.estimators.likelihood.conditional_mixture import ConditionalMixture
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation
@@ -91,9 +91,9 @@ def test_data_sets_that_are_evaluated_together_have_the_likelihoods_that_they_ha
 
 def test_data_sets_of_one_size_begin_in_groups_and_others_alone():
     alike = [Prepared(np.zeros((2, 1, 3)), np.zeros((2, 1)))] * 123
-    assert [len(group) for group in _alike(alike)] == [50, 50, 23]
+    assert [len(group) for group in _in_groups(alike)] == [50, 50, 23]
     uneven = [*alike[:2], Prepared(np.zeros((1, 1, 3)), np.zeros((1, 1)))]
-    assert [group[0] is data for group, data in zip(_alike(uneven), uneven, strict=True)] == [True] * 3
+    assert [group[0] is data for group, data in zip(_in_groups(uneven), uneven, strict=True)] == [True] * 3
 
 
 class Discrete:

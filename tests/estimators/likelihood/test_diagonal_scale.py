@@ -8,7 +8,7 @@ from scipy.stats import kstest, norm, skew
 
 import pymc_kbr as pk
 from pymc_kbr.estimators.likelihood import diagonal_scale as common_whitening
-from pymc_kbr.estimators.likelihood import pooled_law
+from pymc_kbr.estimators.likelihood import diagonal_scale as pooled_law
 from pymc_kbr.estimators.likelihood.choice import forms_of
 from pymc_kbr.estimators.likelihood.conditional_mean import (
     MeanSearch,
@@ -17,8 +17,13 @@ from pymc_kbr.estimators.likelihood.conditional_mean import (
     regress_with_common_weights,
 )
 from pymc_kbr.estimators.likelihood.conditional_mixture import ConditionalMixture
-from pymc_kbr.estimators.likelihood.diagonal_scale import fit_diagonal_scale, fit_whitened, without_columns
-from pymc_kbr.estimators.likelihood.pooled_law import fit_distribution, size_of
+from pymc_kbr.estimators.likelihood.diagonal_scale import (
+    fit_diagonal_scale,
+    fit_distribution,
+    fit_whitened,
+    size_of,
+    without_columns,
+)
 from pymc_kbr.estimators.likelihood.spread import spread_basis
 
 TIMES = np.linspace(0, 3, 30)
@@ -281,8 +286,8 @@ def test_scales_of_each_statistic_are_found():
 @pytest.mark.parametrize("law", [uneven, correlated])
 def test_a_fit_to_all_rows_takes_the_frame_of_the_one_that_was_compared(law, monkeypatch):
     theta, points = waves(1200, np.random.default_rng(15), law)
-    asked, frame = [], common_whitening._alike
-    monkeypatch.setattr(common_whitening, "_alike", lambda *given: asked.append(1) or frame(*given))
+    asked, frame = [], common_whitening._common_scales
+    monkeypatch.setattr(common_whitening, "_common_scales", lambda *given: asked.append(1) or frame(*given))
     few = fit_diagonal_scale(theta[:800], points[:800], np.random.default_rng(1))
     assert bool(asked)
     mixed = bool(np.any(np.tril(few.whiten, -1)))

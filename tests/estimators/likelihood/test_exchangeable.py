@@ -12,16 +12,14 @@ from scipy.stats import cauchy, chi2, gamma, kstest, norm
 
 import pymc_kbr as pk
 from pymc_kbr.estimators.likelihood import conditional_mixture as mixture_functions
-from pymc_kbr.estimators.likelihood import exchangeable
 from pymc_kbr.estimators.likelihood.basis import Landmarks
 from pymc_kbr.estimators.likelihood.conditional_mixture import (
     fit_functions,
     parts_of_numbers,
     start_of_groups,
 )
-from pymc_kbr.estimators.likelihood.elements import ElementUnits, measured
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation, integrated_out
-from pymc_kbr.estimators.likelihood.exchangeable import Exchangeable, fit_exchangeable
+from pymc_kbr.estimators.likelihood.exchangeable import ElementUnits, Exchangeable, fit_exchangeable, measured
 from pymc_kbr.estimators.summaries.transformed import CommonScale
 
 E = 30
@@ -491,7 +489,3 @@ def test_calibration_by_ranks():
         below = np.sum(weights * (grid[:, j, None] < truths[:, j]), axis=0)
         counts = np.histogram(below, bins=10, range=(0, 1))[0]
         assert chi2.sf(np.sum((counts - 30) ** 2 / 30), 9) > 1e-3
-
-
-def test_settings_by_which_it_is_compared_are_fewer():
-    assert set(exchangeable.FEW_PENALTIES) < set(mixture_functions.FUNCTION_PENALTIES)

@@ -5,7 +5,6 @@ import pytest
 from scipy.linalg import block_diag
 from scipy.stats import multivariate_normal
 
-from pymc_kbr.estimators.likelihood import spread
 from pymc_kbr.estimators.likelihood.basis import Landmarks, make_basis
 from pymc_kbr.estimators.likelihood.conditional_mean import mean_basis
 from pymc_kbr.estimators.likelihood.location_scale import fit_location_scale
@@ -130,7 +129,7 @@ def test_spread_is_at_the_lowest_penalised_loss():
         assert loss(found + move, features, residuals, penalties, below) > least
 
 
-def test_what_a_penalty_leaves_next_to_nothing_of_is_left_at_zero(monkeypatch):
+def test_what_a_penalty_leaves_next_to_nothing_of_is_left_at_zero():
     """And is missed by no more than that."""
     rng = np.random.default_rng(5)
     theta = rng.normal(size=(400, 1))
@@ -142,8 +141,7 @@ def test_what_a_penalty_leaves_next_to_nothing_of_is_left_at_zero(monkeypatch):
     left = penalties >= 1e3
     assert 0 < left.sum() < len(left)
     np.testing.assert_array_equal(found[left], 0.0)
-    monkeypatch.setattr(spread, "NEGLIGIBLE_SHARE", 1e-300)
-    whole = fit_spread(features, residuals, penalties, none, steps=500)
+    whole = fit_spread(features, residuals, penalties, none, steps=500, negligible=1e-300)
     assert np.all(whole[left] != 0.0)
     np.testing.assert_allclose(features @ found, features @ whole, atol=5e-3)
 
@@ -190,7 +188,7 @@ def test_smaller_ridges_are_tried_until_they_lose():
 @pytest.mark.parametrize(
     ("rows", "factor", "taken"), [(200, 0.99, True), (200, 1.01, False), (100, 1.01, False), (99, 1.01, True)]
 )
-def test_a_smaller_ridge_must_gain_more_than_its_standard_error(rows, factor, taken, monkeypatch):
+def test_a_smaller_ridge_must_gain_more_than_its_standard_error(rows, factor, taken):
     """The gain of held-out rows is known, by each ridge's own fit; of few any gain will do."""
     rng = np.random.default_rng(9)
     theta = rng.normal(size=(600, 1))
@@ -205,8 +203,8 @@ def test_a_smaller_ridge_must_gain_more_than_its_standard_error(rows, factor, ta
         values.append(logdet - 0.5 * np.sum(z**2, axis=1))
     gain = values[1] - values[0]
     assert gain.mean() > 0
-    monkeypatch.setattr(spread, "ERRORS_GAINED", factor * gain.mean() / (gain.std() / np.sqrt(rows)))
-    found = choose_spread(*settings, (1e4, 1e-2), none, held_out)
+    errors_gained = factor * gain.mean() / (gain.std() / np.sqrt(rows))
+    found = choose_spread(*settings, (1e4, 1e-2), none, held_out, errors_gained=errors_gained)
     assert found.ridge == (1e-2 if taken else 1e4)
     assert found.held_out == pytest.approx(np.mean(values[taken]), abs=1e-6)
 

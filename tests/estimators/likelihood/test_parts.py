@@ -20,9 +20,9 @@ from pymc_kbr.estimators.likelihood import prior_density as prior_choice
 from pymc_kbr.estimators.likelihood import tempered as local_mixture
 from pymc_kbr.estimators.likelihood import tempered as particle_moves
 from pymc_kbr.estimators.likelihood.autoregressive import _lagged, _pairs
+from pymc_kbr.estimators.likelihood.basis import ParameterScale
 from pymc_kbr.estimators.likelihood.conditional_mean import regress, regress_weighted
 from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture, ResidualShape, fit_mixture, fit_shape
-from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
 from pymc_kbr.estimators.likelihood.prior_density import (
     Flat,
     Range,
@@ -36,11 +36,9 @@ from pymc_kbr.estimators.likelihood.prior_density import (
 from pymc_kbr.estimators.likelihood.smooth_function import Inputs
 from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG, Below, factor_at
 from pymc_kbr.estimators.likelihood.tempered import (
-    ACCEPTED_SHARE,
     DIFFERENCE,
     FREEDOM,
     FRESH,
-    NOISE_SHARES,
     Counted,
     Gains,
     LocalMixture,
@@ -229,37 +227,37 @@ def test_usual_squares_are_one_for_independent_points_of_one_mode(rng):
 
 
 def test_shares_of_moves_add_up_and_follow_what_they_gain():
-    gains, kinds = Gains(2), len(NOISE_SHARES)
+    gains, kinds = Gains(2), 7
     rows = np.array([1])
     np.testing.assert_allclose(gains.shares(np.array([0, 1])).sum(axis=1), 1)
     made = np.repeat(np.arange(kinds), 10)[None]
     gains.learn(rows, made, np.where(made == 4, 1.0, 0.0), made == 4)
     shares = gains.shares(np.array([0, 1]))
     np.testing.assert_allclose(shares.sum(axis=1), 1)
-    assert np.argmax(shares[1] - particle_moves.LEAST_SHARES) == 4
-    assert np.all(shares >= particle_moves.LEAST_SHARES - 1e-12)
+    assert np.argmax(shares[1] - gains.least_shares) == 4
+    assert np.all(shares >= gains.least_shares - 1e-12)
     np.testing.assert_allclose(gains.gained[0], 0.3)
     assert gains.log_length[0] == 0 > gains.log_length[1]  # none of its differences was accepted
     before = gains.log_length[1]
     differences = np.full((1, 100), DIFFERENCE)
-    gains.learn(rows, differences, np.zeros((1, 100)), np.arange(100)[None] < 100 * ACCEPTED_SHARE)
+    gains.learn(rows, differences, np.zeros((1, 100)), np.arange(100)[None] < 27)
     assert gains.log_length[1] == pytest.approx(before)
     gains.learn(rows, differences, np.zeros((1, 100)), np.ones((1, 100), bool))
-    assert gains.log_length[1] == pytest.approx(before + 1 - ACCEPTED_SHARE)
+    assert gains.log_length[1] == pytest.approx(before + 0.73)
 
 
 def test_moves_along_differences_are_symmetric_and_fresh_ones_are_weighted(rng):
     mixture, m = a_mixture(rng, b=1), 500
     points = rng.normal(size=(1, m, 2))
-    shares = np.full((1, len(NOISE_SHARES)), 1 / len(NOISE_SHARES))
+    shares = np.full((1, 7), 1 / 7)
     found = propose(
         points, rng.normal(size=(1, m, 2)), rng.normal(size=(60, 2)), mixture, np.eye(2)[None], shares,
         np.zeros(1), Streams([rng]),
     )  # fmt: skip
-    assert set(np.unique(found.kinds)) == set(range(len(NOISE_SHARES)))
+    assert set(np.unique(found.kinds)) == set(range(7))
     counts = np.bincount(found.kinds[0])
     assert np.all(np.abs(counts - m / 7) < 5 * np.sqrt(m / 7))
-    along = np.asarray(NOISE_SHARES)[found.kinds] == 0
+    along = found.kinds < FRESH
     assert np.all(found.log_ratio[along] == 0)
     assert np.all(found.log_ratio[~along] != 0)
     assert np.all(np.any(found.points != points, axis=2))
@@ -365,7 +363,7 @@ def test_shapes_are_normalised_and_drawn_as_they_say(rng):
 def test_a_shape_of_one_part_has_the_residuals_moments_and_others_start_there(rng, monkeypatch):
     z = rng.normal(3, 2, size=500)
     one = residual_shape.fit_parts(z, 1, rng)
-    least = (residual_shape.LEAST_DEVIATION * z.std()) ** 2
+    least = (0.03 * z.std()) ** 2
     assert (one.log_shares[0], one.means[0]) == (0, pytest.approx(z.mean()))
     assert one.deviations[0] == pytest.approx(np.sqrt(z.var() + least))
     two = np.concatenate([z, rng.normal(-9, 0.5, size=300)])
@@ -409,13 +407,14 @@ def test_the_gradient_of_moving_shapes_and_what_surprises(rng):
     assert found[2] == -np.inf
 
 
-@pytest.mark.parametrize("most", [4, conditional_mixture.SHAPE_FEATURES])
-def test_smooth_features_are_the_kernels_largest_directions(most, rng, monkeypatch):
-    monkeypatch.setattr(conditional_mixture, "SHAPE_FEATURES", most)
+@pytest.mark.parametrize("most", [4, 30])
+def test_smooth_features_are_the_kernels_largest_directions(most, rng):
     theta = rng.normal(2, 3, size=(60, 2))
-    features = conditional_mixture._features(Inputs(theta, np.zeros((60, 0))), np.array([1]))
+    features = conditional_mixture._features(
+        Inputs(theta, np.zeros((60, 0))), np.array([1]), most_smooth=most
+    )
     u = (theta[:, 1] - theta[:, 1].mean()) / theta[:, 1].std()
-    values = np.linalg.eigvalsh(np.exp(-((u[:, None] - u) ** 2) / (2 * conditional_mixture.BANDWIDTH**2)))
+    values = np.linalg.eigvalsh(np.exp(-((u[:, None] - u) ** 2) / (2)))
     values = values[values > 1e-4 * values[-1]][-most:]
     found = features(theta, np.zeros((60, 1, 0)))[:, 0]
     np.testing.assert_allclose(found[:, 0], u)
@@ -594,15 +593,12 @@ def test_residuals_of_the_mean_are_those_without_the_row_at_its_best_ridge(rng):
 
 
 @pytest.mark.parametrize("looked_at", [600, 199])
-def test_of_large_tables_ridges_are_chosen_by_some_rows_and_all_residuals_are_kept(
-    looked_at, rng, monkeypatch
-):
+def test_of_large_tables_ridges_are_chosen_by_some_rows_and_all_residuals_are_kept(looked_at, rng):
     """Every third row goes against the others, and what is learnt of all: to these no ridge is too large."""
     f, penalties = orthonormal(rng, 300), np.array([0, 1, 2, 4, 8, 16.0])
     y = f @ rng.normal(size=(6, 2)) + 0.1 * rng.normal(size=(300, 2))
     y[::3] *= -1
-    monkeypatch.setattr(conditional_mean, "ERRORS_LOOKED_AT", looked_at)
-    found = regress(f, penalties, y)
+    found = regress(f, penalties, y, most_errors=looked_at)
     left_out = []
     for ridge in conditional_mean.BASIS_RIDGES:
         hat = f / (1 + ridge * penalties) @ f.T / 300

@@ -7,8 +7,8 @@ import pytest
 
 import pymc_kbr as pk
 from pymc_kbr.arrays.support import Support
+from pymc_kbr.estimators.likelihood.basis import ParameterScale
 from pymc_kbr.estimators.likelihood.checks import check_rows, function_of_another
-from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
 
 RNG = np.random.default_rng(8)
 THETA = RNG.normal(size=(120, 2))

@@ -185,11 +185,11 @@ def test_rows_with_weights_are_draws_of_the_prior(rng):
     assert np.mean(errors**2) < 1.5 + 4 * np.sqrt(2 / (2 * k))
 
 
-def test_an_observation_gets_the_same_draws_alone_and_among_others(rng, monkeypatch):
+def test_an_observation_gets_the_same_draws_alone_and_among_others(rng, set_default):
     observed, start = rng.normal(size=(6, 2)), rng.normal(size=(500, 2))
     seed = np.random.default_rng
     together = run(linear(observed, 0.1), start, 6, 100, seed(3))
-    monkeypatch.setattr(module, "MOST_PARTICLES", 200)
+    set_default(module.tempered, most_particles=200)
     apart = run(linear(observed, 0.1), start, 6, 100, seed(3))
     np.testing.assert_allclose(apart.particles, together.particles, rtol=1e-9)
     np.testing.assert_allclose(apart.log_evidence, together.log_evidence)
