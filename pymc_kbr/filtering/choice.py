@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from pymc_kbr.arrays.weighted import spread_out, spread_out_by_weight
 from pymc_kbr.embedding.density_ratio import RATIO_REGULARISATIONS, leave_one_out_scores
+from pymc_kbr.filtering.predicted_observations import KernelScore
 from pymc_kbr.filtering.recursion import How, Recursion
 from pymc_kbr.filtering.settings import FilterSettings, GivenSettings, of_family
 from pymc_kbr.filtering.training import Joint, Training
@@ -62,14 +64,30 @@ def steps_held_out(training: Training) -> int:
 class Search:
     """Filters with several settings on the first part of the training, scored on the last."""
 
-    def __init__(self, training: Training, how: How, given: GivenSettings, steps: int) -> None:
+    def __init__(
+        self,
+        training: Training,
+        how: How,
+        given: GivenSettings,
+        steps: int,
+        unlabelled: Sequence[np.ndarray] = (),
+    ) -> None:
         self.training, self.how, self.given = training, how, given
         self.part = training
-        self.held: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]] = []
+        # States (None where they are unknown), observations and controls.
+        self.held: list[tuple[np.ndarray | None, np.ndarray, np.ndarray | None]] = []
         self._last: Recursion | None = None
-        if steps >= FEWEST_STEPS:
-            self.part, self.held = training.split(steps)
+        if unlabelled:
+            self.held = [(None, rows, None) for rows in unlabelled]
+        elif steps >= FEWEST_STEPS:
+            self.part, held = training.split(steps)
+            self.held = list(held)
         self.tried = 0
+
+    @cached_property
+    def score(self) -> KernelScore:
+        """Of predicted observations, where states are unknown: the same for all settings."""
+        return KernelScore(self.part.observations)
 
     def of_state_scale(self, scale: float, training: Training | None = None) -> FilterSettings:
         """Settings of a bandwidth on the states, with lambda' by leave-one-out; the rest to be chosen."""
@@ -126,12 +144,22 @@ class Search:
         return error if np.isfinite(error) else np.inf
 
     def squares(self, settings: FilterSettings) -> np.ndarray:
-        """Squared errors of filtered means at the held-out steps."""
+        """Squared errors of filtered means at the held-out steps, or kernel scores of their predictions."""
         self.tried += 1
         # The last factorisations go on where kernels and ridges of the states are the same.
         recursion = self._last = Recursion(self.part, settings, self.how, self._last)
         squares = []
         for states, observations, controls in self.held:
+            if states is None:
+                steps = recursion.steps(observations, controls, recursion.start())
+                scores = np.array(
+                    [
+                        self.score.of_weights(ahead.gamma, row)
+                        for (ahead, _), row in zip(steps, observations, strict=True)
+                    ]
+                )
+                squares.append(scores[~np.isnan(observations).all(axis=1)])
+                continue
             weights = recursion.run(observations, controls, recursion.start())
             squares.append(np.sum((weights @ self.part.states - states) ** 2, axis=1))
         return np.concatenate(squares)
@@ -184,9 +212,11 @@ def is_better(
     return bool(means.mean() < -EVIDENCE * means.std(ddof=1) / np.sqrt(len(means)))
 
 
-def choose(training: Training, how: How, given: GivenSettings) -> Chosen:
-    """Settings for all training data."""
-    search = Search(training, how, given, steps_held_out(training))
+def choose(
+    training: Training, how: How, given: GivenSettings, unlabelled: Sequence[np.ndarray] = ()
+) -> Chosen:
+    """Settings for all training data, by held-out states or by predictions of unlabelled observations."""
+    search = Search(training, how, given, steps_held_out(training), unlabelled)
     state, observation, strength = START[given.rule]
     if not search.held:
         return Chosen(finished(_by_regression(search, state), search), float("nan"), 0, search)

@@ -26,6 +26,7 @@ from pymc_kbr.filtering.choice import (
 from pymc_kbr.filtering.filtered_states import FilteredStates
 from pymc_kbr.filtering.fitted import FittedFilter
 from pymc_kbr.filtering.gaussian import GaussianFilter, applies
+from pymc_kbr.filtering.predicted_observations import PredictedObservations
 from pymc_kbr.filtering.recursion import Belief, How, Recursion
 from pymc_kbr.filtering.settings import FREE, FilterSettings, GivenSettings, of_family
 from pymc_kbr.filtering.smoothing import choose_belief
@@ -36,6 +37,7 @@ from pymc_kbr.filtering.validation import (
     check_arguments,
     make_point,
     training_of,
+    unlabelled_rows,
     warn_of_outliers,
 )
 from pymc_kbr.gram import Solver
@@ -100,7 +102,8 @@ class KernelBayesFilter:
     ----------
     settings_ : FilterSettings
     validation_error_ : float
-        Squared error a step, in scaled units, of the settings on held-out training steps; NaN without any.
+        Squared error a step, in scaled units, of the settings on held-out training steps, or their kernel
+        score on unlabelled observations; NaN without either.
 
     Notes
     -----
@@ -181,6 +184,7 @@ class KernelBayesFilter:
         transitions: Any = None,
         controls: Any = None,
         times: Any = None,
+        unlabelled: Any = None,
         random_seed: int | np.random.Generator | None = None,
     ) -> Self:
         """Learn from training sequences, or from pairs and transitions given apart.
@@ -198,6 +202,10 @@ class KernelBayesFilter:
             Inputs or known parameters: row t acts from state t to the next. With `transitions`, (m, c).
         times : array_like of shape (T,), optional
             Of one sequence, to have its even spacing checked.
+        unlabelled : array_like of shape (T, d), or list of such, optional
+            Observed sequences whose states are unknown. Settings and the kind of belief are then those whose
+            predictions of each observation from those before it have the lowest kernel score here, in the
+            place of held-out states: all states are learnt from.
         random_seed : int, numpy.random.Generator or None
             Of a known transition's draws, and of solvers that draw.
 
@@ -219,7 +227,7 @@ class KernelBayesFilter:
             warn_of_outliers(training)
         # One number, from which a known transition draws the same in every call.
         seed = int(generator_of(random_seed).integers(2**32))
-        chosen, self._fitted = learn(self, training, names, seed)
+        chosen, self._fitted = learn(self, training, names, seed, unlabelled)
         self.settings_: FilterSettings = chosen.settings
         self.validation_error_ = chosen.error
         return self
@@ -280,6 +288,37 @@ class KernelBayesFilter:
         """
         return self._ready.run(observations, initial, controls, times, smooth=True)
 
+    def predict_observations(
+        self, observations: Any, *, initial: Any = None, controls: Any = None, times: Any = None
+    ) -> PredictedObservations:
+        """Each observation given those before it, with scores that need no states.
+
+        Parameters
+        ----------
+        observations, initial, controls, times
+            As in `filter`; the first observation is predicted from `initial`, or from the training.
+
+        Returns
+        -------
+        PredictedObservations
+            With features, of these, in their scale.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `filter`.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> states = np.cumsum(rng.normal(size=(150, 1)), axis=0) % 10
+        >>> observations = np.exp(states / 5) + 0.1 * rng.normal(size=(150, 1))
+        >>> kbf = KernelBayesFilter().fit(states[:120], observations[:120])
+        >>> kbf.predict_observations(observations[120:]).log_score.shape
+        (30,)
+        """
+        return self._ready.predicted_observations(observations, initial, controls, times)
+
     def predict(self, steps: int, belief: Belief | None = None, *, controls: Any = None) -> FilteredStates:
         """The state 1 to `steps` steps after a belief, without observations.
 
@@ -335,22 +374,25 @@ class KernelBayesFilter:
 
 
 def learn(
-    arguments: Any, training: Training, names: tuple[str, ...], seed: int
+    arguments: Any, training: Training, names: tuple[str, ...], seed: int, unlabelled: Any = None
 ) -> tuple[Chosen, FittedFilter]:
     """Settings chosen on the training, and the filter with them on all of it."""
     point = make_point(arguments.point, training.states)
     units = Units.of(training, arguments.scale, arguments.features)
     how, given = _how(arguments, training, units, seed), _given(arguments)
-    for_choice, steps = units, steps_held_out(training)
+    sequences = unlabelled_rows(units, training, unlabelled, arguments.tuning)
+    for_choice, steps = units, 0 if sequences else steps_held_out(training)
     # A summary that comes fitted is taken as it is, for the choice too.
     if steps and arguments.features is not None and not is_fitted(arguments.features):
         part, _ = training.split(steps)
         for_choice = units.of_features(part, arguments.features)
-    choice = choose if arguments.tuning == "held_out" else choose_as_published
     scaled = units.scaled(training)
     for_search = scaled if for_choice is units else for_choice.scaled(training)
-    chosen = choice(for_search, how, given)
-    final, correction = None, corrected(arguments, scaled)
+    if arguments.tuning == "held_out":
+        chosen = choose(for_search, how, given, sequences)
+    else:
+        chosen = choose_as_published(for_search, how, given)
+    final, correction = None, corrected(arguments, scaled, bool(sequences))
     if correction is not False:
         final = GaussianFilter(scaled, how.draw, seed)
     belief = choose_belief(chosen, correction, final)
@@ -359,11 +401,12 @@ def learn(
     return chosen, FittedFilter(units, recursion, atoms, point, names, training.labels, belief)
 
 
-def corrected(arguments: Any, training: Training) -> bool | None:
+def corrected(arguments: Any, training: Training, unlabelled: bool = False) -> bool | None:
     """Whether a belief by its moments is taken; None where held-out steps decide."""
     if arguments.correction is None:
         given = all(getattr(arguments, name) is not None for name in NUMBERS)
-        known = not training.lengths or arguments.tuning == "published" or given
+        blind = not (training.lengths or unlabelled)
+        known = blind or arguments.tuning == "published" or given
         return False if known or not applies(training) else None
     if arguments.correction and not applies(training):
         raise ValueError(

@@ -17,8 +17,18 @@ from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.embedding.embedding import Atoms
+from pymc_kbr.embedding.projection import project_rows_to_simplex
 from pymc_kbr.filtering.filtered_states import FilteredStates
-from pymc_kbr.filtering.gaussian import Moments, Step, as_step, merged, moments_of_draws
+from pymc_kbr.filtering.gaussian import (
+    GaussianFilter,
+    Mixture,
+    Moments,
+    Step,
+    as_step,
+    merged,
+    moments_of_draws,
+)
+from pymc_kbr.filtering.predicted_observations import KernelScore, PredictedObservations, smoothed_atoms
 from pymc_kbr.filtering.recursion import Belief, Recursion
 from pymc_kbr.filtering.smoothing import PLAIN, BackwardPass, BeliefChoice
 from pymc_kbr.filtering.training import UNLABELLED, Labels, Units, evenly_spaced
@@ -117,6 +127,39 @@ def far_beyond(rows: np.ndarray, trained: np.ndarray, deviations: float = 10.0) 
     )
 
 
+# --- draws of whole paths ---
+
+
+@dataclass(frozen=True, eq=False)
+class PathsOfMoments:
+    """Draws of whole paths of a belief by its moments."""
+
+    beliefs: list[Moments]
+    steps: list[Step]
+    units: Units
+
+    def __call__(self, draws: int, rng: np.random.Generator) -> np.ndarray:
+        """Paths (draws, T, p)."""
+        drawn = GaussianFilter.draw_paths(self.beliefs, self.steps, draws, rng)
+        return drawn * self.units.deviation + self.units.centre
+
+
+@dataclass(frozen=True, eq=False)
+class PathsOfWeights:
+    """Draws of whole paths among the training states."""
+
+    # Shapes: filtered (T, N); states (N, p), in the user's units.
+
+    back: BackwardPass
+    filtered: np.ndarray
+    controls: np.ndarray | None
+    states: np.ndarray
+
+    def __call__(self, draws: int, rng: np.random.Generator) -> np.ndarray:
+        """Paths (draws, T, p)."""
+        return self.states[self.back.draw_paths(self.filtered, self.controls, draws, rng)]
+
+
 @dataclass(frozen=True, eq=False)
 class FittedFilter:
     """The recursion with the scale, the atoms and the names of what it was fitted to."""
@@ -134,6 +177,7 @@ class FittedFilter:
     ) -> FilteredStates:
         """Filtered or smoothed states."""
         gaussian = self.how.gaussian
+        paths: Any = None
         if smooth and gaussian is None and not len(self.recursion.training.previous):
             raise ValueError(
                 "the step back is learnt from transitions, and the filter was fitted to pairs alone; give "
@@ -152,15 +196,62 @@ class FittedFilter:
             # What no training row is like tells nothing to a regression: the prediction goes on.
             seen = np.where(outside[:, None], np.nan, rows) if self.how.skips else rows
             weights, scaled = self.filtered(seen, initial, controls)
-            if smooth and self.how.smooths:
-                weights = BackwardPass(self.recursion)(weights, scaled)
-            return self.states(weights, kind, times, None, rows, outside)
+            if smooth:
+                back = BackwardPass(self.recursion)
+                paths = PathsOfWeights(back, weights, scaled, self.atoms.points)
+                weights = back(weights, scaled) if self.how.smooths else weights
+            return self.states(weights, kind, times, None, rows, outside, paths)
         first, scaled = self._first(initial), self.controls(controls, len(rows) - 1, len(rows))
-        beliefs, steps = gaussian.run(rows, scaled, first)
-        if smooth and self.how.smooths:
-            beliefs = gaussian.smooth(beliefs, steps)
+        beliefs, steps, _ = gaussian.run(rows, scaled, first)
+        if smooth:
+            paths = PathsOfMoments(beliefs, steps, self.units)
+            beliefs = gaussian.smooth(beliefs, steps) if self.how.smooths else beliefs
         return self.states(
-            lambda: self.filtered(rows, initial, controls)[0], kind, times, beliefs, rows, outside
+            lambda: self.filtered(rows, initial, controls)[0], kind, times, beliefs, rows, outside, paths
+        )
+
+    def predicted_observations(
+        self, observations: Any, initial: Any, controls: Any, times: Any
+    ) -> PredictedObservations:
+        """Each observation given those before it."""
+        rows = observed_rows(self.units, observations, self.labels.observations)
+        evenly_spaced(times, len(rows))
+        self._check_initial(initial)
+        scaled = self.controls(controls, len(rows) - 1, len(rows))
+        gaussian, recursion = self.how.gaussian, self.recursion
+        training = recursion.training.observations
+        # The regression of "conditional_mean" takes the first observation as known: nothing predicts it.
+        started = self._started(None if isinstance(initial, str) else initial)
+        skipped = self.how.skips and gaussian is None
+        seen = np.where(self._seen.outside(rows)[:, None], np.nan, rows) if skipped else rows
+
+        def weights() -> np.ndarray:
+            return np.array([ahead.gamma for ahead, _ in recursion.steps(seen, scaled, started)])
+
+        kept: Any = weights
+        score = KernelScore(training)
+        if gaussian is None:
+            kept = weights()
+            kernel = recursion.settings.observation_kernel
+            projected = project_rows_to_simplex(Atoms(training, kernel), kept)
+            found = [smoothed_atoms(training, shares) for shares in projected]
+            scores = [score.of_weights(w, row) for w, row in zip(kept, rows, strict=True)]
+        else:
+            found = gaussian.run(rows, scaled, self._first(initial))[2]
+            scores = [score.of_mixture(one, row) for one, row in zip(found, rows, strict=True)]
+        names, centre, unit = self.units.of_predictions(rows.shape[1], self.labels.observations)
+        mixtures = []
+        for one in found:
+            squares = unit**2 if one.covariances.ndim == 2 else np.outer(unit, unit)
+            mixtures.append(Mixture(one.shares, one.means * unit + centre, one.covariances * squares))
+        return PredictedObservations(
+            tuple(mixtures),
+            rows * unit + centre,
+            kept,
+            Atoms(training, recursion.settings.observation_kernel),
+            np.array(scores),
+            names,
+            np.arange(len(rows)) if times is None else np.asarray(times),
         )
 
     def _first(self, initial: Any) -> Step:
@@ -313,6 +404,7 @@ class FittedFilter:
         moments: list[Moments] | None = None,
         rows: np.ndarray | None = None,
         outside: np.ndarray | None = None,
+        paths: Any = None,
     ) -> FilteredStates:
         """A result with the warnings about its steps; weights (T, N), or a function that makes them."""
         unit, both = self.units.deviation, None
@@ -331,7 +423,7 @@ class FittedFilter:
         )
         labels = np.arange(count) if times is None else np.asarray(times)
         return FilteredStates(
-            weights, self.atoms, self.support, kind, self.point, self.names, labels, both, flags, said
+            weights, self.atoms, self.support, kind, self.point, self.names, labels, both, flags, said, paths
         )
 
     @cached_property

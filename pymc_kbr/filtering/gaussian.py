@@ -196,6 +196,29 @@ class Step(NamedTuple):
     cross: np.ndarray
 
 
+class Seen(NamedTuple):
+    """What is expected of an observation: components of its prediction, and their covariance with the state.
+
+    A component is one of the state's prediction (k) with one of the observation's errors (l).
+    """
+
+    # Shapes: shares (k, l); means (k, l, d); covariances (k, l, d, d); cross (k, p, d).
+
+    shares: np.ndarray
+    means: np.ndarray
+    covariances: np.ndarray
+    cross: np.ndarray
+
+    @property
+    def mixture(self) -> Mixture:
+        """The prediction of the observation (k l components)."""
+        d = self.means.shape[2]
+        shares = self.shares.ravel()
+        return Mixture(
+            shares - logsumexp(shares), self.means.reshape(-1, d), self.covariances.reshape(-1, d, d)
+        )
+
+
 def merged(shares: np.ndarray, means: np.ndarray, covariances: np.ndarray) -> Moments:
     """The moments of a mixture, of which the shares are logarithms up to a constant."""
     weights = np.exp(shares - logsumexp(shares))
@@ -269,41 +292,58 @@ class GaussianFilter:
             (points - belief.mean).T @ apart / len(points),
         )
 
-    def update(self, ahead: Step, observation: np.ndarray) -> Moments:
-        """The moments given an observation (d,), whose NaN columns are left out."""
-        there = np.flatnonzero(~np.isnan(observation))
-        if not len(there):
-            return merged(ahead.shares, ahead.means, ahead.covariances)
+    def seen(self, ahead: Step) -> Seen:
+        """What is expected of the observation of a predicted state."""
         k, p = ahead.means.shape
         points = sigma_points(ahead.means, ahead.covariances)
-        seen = self._sees(points.reshape(-1, p)).reshape(k, 2 * p, -1)[:, :, there]
+        seen = self._sees(points.reshape(-1, p)).reshape(k, 2 * p, -1)
         expected = seen.mean(axis=1)
         apart = seen - expected[:, None]
         spread = np.swapaxes(apart, 1, 2) @ apart / (2 * p)
         cross = np.swapaxes(points - ahead.means[:, None], 1, 2) @ apart / (2 * p)
         at = merged(ahead.shares, ahead.means, ahead.covariances).mean
         shifts, covariances = self._seen_noise.at(at, self._sees.excess(at))
-        # Each component of the prediction with each of the observation's errors: (k, l, ...).
-        errors = observation[there] - expected[:, None] - shifts[None, :, there]
-        covariance = spread[:, None] + covariances[None][:, :, there][:, :, :, there]
-        crossed = np.broadcast_to(cross[:, None], (*errors.shape[:2], p, len(there)))
+        return Seen(
+            ahead.shares[:, None] + self._seen_noise.mixture.shares,
+            expected[:, None] + shifts,
+            spread[:, None] + covariances,
+            cross,
+        )
+
+    def update(self, ahead: Step, observation: np.ndarray, seen: Seen | None = None) -> Moments:
+        """The moments given an observation (d,), whose NaN columns are left out."""
+        there = np.flatnonzero(~np.isnan(observation))
+        if not len(there):
+            return merged(ahead.shares, ahead.means, ahead.covariances)
+        p = ahead.means.shape[1]
+        seen = self.seen(ahead) if seen is None else seen
+        errors = observation[there] - seen.means[:, :, there]
+        covariance = seen.covariances[:, :, there][:, :, :, there]
+        crossed = np.broadcast_to(seen.cross[:, None, :, there], (*errors.shape[:2], p, len(there)))
         gains = np.swapaxes(np.linalg.solve(covariance, np.swapaxes(crossed, 2, 3)), 2, 3)
         means = ahead.means[:, None] + (gains @ errors[..., None])[..., 0]
         after = ahead.covariances[:, None] - gains @ np.swapaxes(crossed, 2, 3)
         flat = (-1, len(there))
         logs = _log_densities(errors.reshape(flat), covariance.reshape(-1, len(there), len(there)))
-        shares = ahead.shares[:, None] + self._seen_noise.mixture.shares + logs.reshape(errors.shape[:2])
+        shares = seen.shares + logs.reshape(errors.shape[:2])
         return merged(shares.ravel(), means.reshape(-1, p), after.reshape(-1, p, p))
 
     def run(
         self, observations: np.ndarray, controls: np.ndarray | None, first: Step
-    ) -> tuple[list[Moments], list[Step]]:
-        """Filtered beliefs at observations (T, d), and the step ahead of each but the last."""
-        beliefs, steps = [self.update(first, observations[0])], []
-        for t, row in enumerate(observations[1:]):
-            steps.append(self.predict(beliefs[-1], None if controls is None else controls[t]))
-            beliefs.append(self.update(steps[-1], row))
-        return beliefs, steps
+    ) -> tuple[list[Moments], list[Step], list[Mixture]]:
+        """Filtered beliefs at observations (T, d), the step ahead of each but the last, and predictions.
+
+        The last are those of each observation given the ones before it.
+        """
+        beliefs: list[Moments] = []
+        steps, predictions = [first], []
+        for t, row in enumerate(observations):
+            if t:
+                steps.append(self.predict(beliefs[-1], None if controls is None else controls[t - 1]))
+            seen = self.seen(steps[-1])
+            predictions.append(seen.mixture)
+            beliefs.append(self.update(steps[-1], row, seen))
+        return beliefs, steps[1:], predictions
 
     @staticmethod
     def smooth(beliefs: list[Moments], steps: list[Step]) -> list[Moments]:
@@ -319,6 +359,34 @@ class GaussianFilter:
             shares = step.shares + _log_densities(apart, step.covariances)
             smoothed.append(merged(shares, means, covariances))
         return smoothed[::-1]
+
+    @staticmethod
+    def draw_paths(
+        beliefs: list[Moments], steps: list[Step], draws: int, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Draws (draws, T, p) of whole paths: backward from the last belief, each state given the next."""
+        p = len(beliefs[-1].mean)
+        path = np.empty((draws, len(beliefs), p))
+        last = beliefs[-1]
+        path[:, -1] = last.mean + rng.normal(size=(draws, p)) @ roots_of(last.covariance[None])[0].T
+        for t in range(len(steps) - 1, -1, -1):
+            belief, step = beliefs[t], steps[t]
+            gains = np.swapaxes(np.linalg.solve(step.covariances, step.cross.T), 1, 2)
+            apart = path[:, t + 1, None] - step.means
+            logs = np.stack(
+                [
+                    _log_densities(apart[:, k], np.broadcast_to(covariance, (draws, p, p)))
+                    for k, covariance in enumerate(step.covariances)
+                ],
+                axis=1,
+            )
+            # The largest of logarithms with Gumbel noise is a draw by their shares.
+            k = np.argmax(step.shares + logs + rng.gumbel(size=logs.shape), axis=1)
+            left = belief.covariance - gains @ step.covariances @ np.swapaxes(gains, 1, 2)
+            noise = roots_of(left)[k] @ rng.normal(size=(draws, p, 1))
+            there = np.arange(draws)
+            path[:, t] = belief.mean + (gains[k] @ apart[there, k, :, None] + noise)[..., 0]
+        return path
 
 
 def as_step(belief: Moments) -> Step:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -189,11 +190,20 @@ class Recursion:
     def run(self, observations: np.ndarray, controls: np.ndarray | None, predicted: Predicted) -> np.ndarray:
         """Weights (T, N) of the filtered beliefs at observations (T, d), from the first one's prediction."""
         weights = np.empty((len(observations), self.size))
-        for t, row in enumerate(observations):
-            if t:
-                predicted = self.predict(weights[t - 1], None if controls is None else controls[t - 1])
-            weights[t] = self.update(predicted, row)
+        for t, (_, after) in enumerate(self.steps(observations, controls, predicted)):
+            weights[t] = after
         return weights
+
+    def steps(
+        self, observations: np.ndarray, controls: np.ndarray | None, predicted: Predicted
+    ) -> Iterator[tuple[Predicted, np.ndarray]]:
+        """Each step's prediction, and the weights (N,) after its observation."""
+        weights = None
+        for t, row in enumerate(observations):
+            if weights is not None:
+                predicted = self.predict(weights, None if controls is None else controls[t - 1])
+            weights = self.update(predicted, row)
+            yield predicted, weights
 
 
 def _of_states(settings: FilterSettings) -> tuple[Any, ...]:

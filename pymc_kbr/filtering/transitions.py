@@ -190,8 +190,8 @@ def conditioned(
     total: float = 1.0,
 ) -> np.ndarray:
     """Weights of rows (z_i, x_i) under a prior, given a point of x or an embedding on x."""
-    # Shapes: gamma (n,); values (n,); returned: (n,).
-    weights = np.zeros(len(gamma))
+    # Shapes: gamma (n,); values (n,), or (n, k) of k points; returned: the same.
+    weights = np.zeros(values.shape)
     rows = np.arange(len(gamma))
     if isinstance(rule, ImportanceWeighted):
         rows = np.flatnonzero(gamma > 0)
@@ -208,8 +208,9 @@ def conditioned(
         return weights
     centre, prior = positive / positive.sum(), prior / prior.sum()
     mean = part.apply(centre)
-    about = at - total * mean - (centre @ at - total * (centre @ mean))
+    column = (slice(None), *[None] * (values.ndim - 1))
+    about = at - total * mean[column] - (centre @ at - total * (centre @ mean))
     found = rule.operator(part.centred(centre), prior, regularisation).solve(about)
     # The coefficients of centred features: the mean is taken out, and the prior put back.
-    weights[rows] = found - found.sum() * centre + total * prior
+    weights[rows] = found - found.sum(axis=0) * centre[column] + total * prior[column]
     return weights
