@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.refusals import generator_of, shown
+from pymc_kbr.arrays.refusals import generator_of, shown, whole
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.estimators.summaries import is_fitted
 from pymc_kbr.filtering.choice import (
@@ -31,6 +31,11 @@ from pymc_kbr.filtering.recursion import Belief, How, Recursion
 from pymc_kbr.filtering.settings import FREE, FilterSettings, GivenSettings, of_family
 from pymc_kbr.filtering.smoothing import choose_belief
 from pymc_kbr.filtering.training import Training, Units, evenly_spaced
+from pymc_kbr.filtering.transition_parameters import (
+    Candidates,
+    TransitionParameters,
+    learnt_parameters,
+)
 from pymc_kbr.filtering.transitions import RULES
 from pymc_kbr.filtering.validation import (
     NUMBERS,
@@ -363,6 +368,105 @@ class KernelBayesFilter:
         """
         return self._ready.stepped(belief, observation, control)
 
+    def learn_transition(
+        self,
+        transition: Any,
+        parameters: Any,
+        observations: Any,
+        *,
+        weights: Any = None,
+        support: Any = None,
+        draws: int = 100,
+        initial: Any = None,
+        controls: Any = None,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> TransitionParameters:
+        """Parameters of a transition of known form, from observations whose states are unknown.
+
+        Each value is weighted by the product of the predictive densities of all observations (see
+        `predict_observations`) with the transition at this value in the place of the filter's own; the rest
+        of the filter stays as it was fitted.
+
+        Parameters
+        ----------
+        transition : callable or pymc.Model
+            From states (k, p), parameters (k, q), controls (k, c) where there are some, and a generator to
+            next states (k, p); or a PyMC model of one step.
+        parameters : array_like of shape (m, q), or list of str
+            Draws of their prior, or a grid; of a PyMC model, names of its random variables that are the
+            same at all steps: `draws` of their prior are made.
+        observations : array_like of shape (T, d)
+        weights : array_like of shape (m,), optional
+            The prior's, of a grid; even where left out.
+        support : Support, optional
+            Of the parameters, to which the posterior's draws are kept.
+        draws : int
+            Of a PyMC model's parameters. Each takes about as long as filtering does, twice.
+        initial, controls
+            As in `filter`.
+        random_seed : int, numpy.random.Generator or None
+            The same draws of steps are made for all values, so that their scores differ by the parameters
+            alone.
+
+        Returns
+        -------
+        TransitionParameters
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `filter`, and if the parameters or their weights do not fit.
+
+        Warns
+        -----
+        PosteriorWarning
+            If one value has more than half of the weight.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> states = rng.normal(size=(300, 1))
+        >>> kbf = KernelBayesFilter(transition=lambda z, rng: z)
+        >>> kbf = kbf.fit(pairs=(states, states + 0.3 * rng.normal(size=(300, 1))), random_seed=0)
+        >>> seen = np.zeros((100, 1))
+        >>> for t in range(1, 100):
+        ...     seen[t] = 0.8 * seen[t - 1] + 0.5 * rng.normal()
+        >>> def step(z, slope, rng):
+        ...     return slope * z + 0.5 * rng.normal(size=z.shape)
+        >>> found = kbf.learn_transition(step, np.linspace(0, 1, 11), seen + 0.3 * rng.normal(size=(100, 1)))
+        >>> bool(found.posterior.mean()[0] > 0.5)
+        True
+        """
+        fitted, seed = self._ready, int(generator_of(random_seed).integers(2**32))
+        controlled = fitted.recursion.controlled
+        if hasattr(transition, "named_vars"):
+            from pymc_kbr.simulation.one_step import OneStep
+
+            whole("draws", draws)
+            model = OneStep(transition, controlled, parameters)
+            values, names = model.prior(draws, seed)
+            function: Callable[..., Any] = model
+            candidates = Candidates.of(values, weights, names)
+        else:
+            function = check_transition(transition, controlled, 1)
+            candidates = Candidates.of(parameters, weights)
+        units = fitted.units
+
+        def drawn(step: Any) -> DrawnTransition:
+            return DrawnTransition(
+                step,
+                controlled,
+                units.centre,
+                units.deviation,
+                units.unscaled_controls,
+                self.transition_draws,
+                seed,
+            )
+
+        return learnt_parameters(
+            fitted, drawn, function, candidates, observations, initial, controls, support
+        )
+
     @property
     def _ready(self) -> FittedFilter:
         if not hasattr(self, "_fitted"):
@@ -490,8 +594,8 @@ class DrawnTransition:
         return ((found - self.centre) / self.scale).reshape(n, self.draws, p)
 
 
-def check_transition(transition: Any, controlled: bool) -> Callable[..., Any]:
-    """A transition as a function of states, controls where there are some, and a generator."""
+def check_transition(transition: Any, controlled: bool, more: int = 0) -> Callable[..., Any]:
+    """A transition as a function of states, parameters and controls where there are some, and a generator."""
     if hasattr(transition, "free_RVs") and hasattr(transition, "named_vars"):
         from pymc_kbr.simulation.one_step import OneStep
 
@@ -502,14 +606,16 @@ def check_transition(transition: Any, controlled: bool) -> Callable[..., Any]:
             "returns next "
             "states (k, p), or a PyMC model of one step"
         )
-    wanted = 3 if controlled else 2
+    named = ["states", *["parameters"] * more, *["controls"] * controlled]
+    wanted = len(named) + 1
     try:
         inspect.signature(transition).bind(*[None] * wanted)
     except ValueError:  # a compiled function tells nothing of its arguments
         return transition
     except TypeError:
-        arguments = "states, controls and a generator" if controlled else "states and a generator"
-        raise TypeError(f"the transition function must take {wanted} arguments: {arguments}") from None
+        raise TypeError(
+            f"the transition function must take {wanted} arguments: {', '.join(named)} and a generator"
+        ) from None
     return transition
 
 

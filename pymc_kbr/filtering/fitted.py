@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -171,6 +171,14 @@ class FittedFilter:
     names: tuple[str, ...]
     labels: Labels = UNLABELLED
     how: BeliefChoice = PLAIN
+
+    def with_transition(self, draw: Any) -> FittedFilter:
+        """The same with another known transition."""
+        recursion, gaussian = self.recursion.with_transition(draw), self.how.gaussian
+        if gaussian is not None:
+            training = self.recursion.training
+            gaussian = GaussianFilter(training, draw, self.recursion.how.seed, gaussian)
+        return replace(self, recursion=recursion, how=replace(self.how, gaussian=gaussian))
 
     def run(
         self, observations: Any, initial: Any, controls: Any, times: Any, smooth: bool = False

@@ -249,11 +249,17 @@ class GaussianFilter:
     Tung and Striebel, within each component of the step ahead.
     """
 
-    def __init__(self, training: Training, draw: object = None, seed: int = 0) -> None:
+    def __init__(
+        self, training: Training, draw: object = None, seed: int = 0, like: GaussianFilter | None = None
+    ) -> None:
         rng = np.random.default_rng(seed)
         z, pairs = training.states, training.pairs
-        self._sees = Mean(z[pairs], training.observations, rng)
-        self._seen_noise = Noise(z[pairs], self._sees.residuals, unit_deviations(training.observations))
+        if like is None:
+            self._sees = Mean(z[pairs], training.observations, rng)
+            self._seen_noise = Noise(z[pairs], self._sees.residuals, unit_deviations(training.observations))
+        else:
+            # Another transition alone: what is seen of a state is the same.
+            self._sees, self._seen_noise = like._sees, like._seen_noise
         self._controlled = training.controls is not None
         rows, spread = z[training.previous], None
         if draw is None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,19 @@ class How:
     solver: Any
     draw: Any = None
     seed: int = 0
+
+
+class Later:
+    """A transition that is made when it is first used."""
+
+    def __init__(self, make: Callable[[], Transition]) -> None:
+        self._make = make
+        self._made: Transition | None = None
+
+    def __call__(self, weights: np.ndarray, control: np.ndarray | None) -> Predicted:
+        """See `Transition`."""
+        made = self._made = self._made or self._make()
+        return made(weights, control)
 
 
 class Recursion:
@@ -173,6 +187,13 @@ class Recursion:
         return LearntTransition(
             self.states, data.pairs, data.previous, data.following, regression, self._sum_rule, controls
         )
+
+    def with_transition(self, draw: Any) -> Recursion:
+        """The same with another known transition, which is made when a step first needs it."""
+        other = copy(self)
+        other.how = replace(self.how, draw=draw)
+        other._transition = Later(other._made_transition)
+        return other
 
     def _with_controls(self, gram: Gram) -> Gram:
         """The Gram matrix of previous states and controls together."""
