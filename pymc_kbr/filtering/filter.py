@@ -246,10 +246,12 @@ class KernelBayesFilter:
         ----------
         observations : array_like of shape (T, d)
             Rows of NaN are steps without an observation; of a row with some NaN the other columns are used.
-        initial : array_like of shape (l, p), Belief or "conditional_mean", optional
+        initial : array_like of shape (l, p), Belief, "conditional_mean" or "published", optional
             Of the first state, before its observation: draws of its prior, or the prediction from a belief
             about the state one step before; "conditional_mean" takes the state given the first
-            observation alone. Where left out, the training states, 1 / n each.
+            observation alone. Where left out, the training states, 1 / n each. "published" is the start as
+            printed: of "iw_kbr" the embedding of all training states through KuLSIF (Xu 2022, Algorithm 2),
+            of "kbr" the conditional mean with epsilon, here eta, as its ridge (Fukumizu 2013, eq. 8).
         controls : array_like of shape (T, c) or (T - 1, c)
             Row t acts from time t to the next.
         times : array_like of shape (T,), optional

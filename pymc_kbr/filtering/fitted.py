@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -18,6 +19,7 @@ from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.embedding.projection import project_rows_to_simplex
+from pymc_kbr.embedding.rules import SquaredRule
 from pymc_kbr.filtering.filtered_states import FilteredStates
 from pymc_kbr.filtering.gaussian import (
     GaussianFilter,
@@ -228,13 +230,11 @@ class FittedFilter:
         scaled = self.controls(controls, len(rows) - 1, len(rows))
         gaussian, recursion = self.how.gaussian, self.recursion
         training = recursion.training.observations
-        # The regression of "conditional_mean" takes the first observation as known: nothing predicts it.
-        started = self._started(None if isinstance(initial, str) else initial)
         skipped = self.how.skips and gaussian is None
         seen = np.where(self._seen.outside(rows)[:, None], np.nan, rows) if skipped else rows
 
         def weights() -> np.ndarray:
-            return np.array([ahead.gamma for ahead, _ in recursion.steps(seen, scaled, started)])
+            return np.array([ahead.gamma for ahead, _ in self.steps(seen, scaled, initial)])
 
         kept: Any = weights
         score = KernelScore(training)
@@ -269,16 +269,17 @@ class FittedFilter:
         self._check_initial(initial)
         if isinstance(initial, Belief):
             return gaussian.predict(self.moments_of(initial))
-        # The regression of "conditional_mean" stands for the training's own distribution, too.
+        # "published" and the regression of "conditional_mean" stand for the training's own distribution, too.
         if initial is None or isinstance(initial, str):
             return as_step(gaussian.start)
         draws = draws_of_states(self.units, initial, self.atoms.points.shape[1], self.labels.states)
         return as_step(moments_of_draws(draws))
 
     def _check_initial(self, initial: Any) -> None:
-        if isinstance(initial, str) and initial != "conditional_mean":
+        if isinstance(initial, str) and initial not in ("conditional_mean", "published"):
             raise ValueError(
-                f"initial is {shown(initial)}; it may be draws (l, p), a Belief or 'conditional_mean'"
+                f"initial is {shown(initial)}; it may be draws (l, p), a Belief, 'conditional_mean' or "
+                "'published'"
             )
         if isinstance(initial, Belief) and self.recursion.controlled:
             raise ValueError(
@@ -292,21 +293,34 @@ class FittedFilter:
         # The last row's control acts after all observations: it may be given, and is not read.
         scaled = self.controls(controls, len(rows) - 1, len(rows))
         self._check_initial(initial)
-        # Its first step is no update of a prior: the regression stands for prior and likelihood together.
-        if isinstance(initial, str):
-            return self._after_first(rows, scaled), scaled
-        return self.recursion.run(rows, scaled, self._started(initial)), scaled
+        weights = np.empty((len(rows), self.recursion.size))
+        for t, (_, after) in enumerate(self.steps(rows, scaled, initial)):
+            weights[t] = after
+        return weights, scaled
 
-    def _after_first(self, rows: np.ndarray, controls: np.ndarray | None) -> np.ndarray:
-        first = self.recursion.conditional_mean(rows[0])
-        if len(rows) == 1:
-            return first[None]
-        ahead = self.recursion.predict(first, None if controls is None else controls[0])
-        later = None if controls is None else controls[1:]
-        return np.vstack([first[None], self.recursion.run(rows[1:], later, ahead)])
+    def steps(
+        self, rows: np.ndarray, controls: np.ndarray | None, initial: Any
+    ) -> Iterator[tuple[Predicted, np.ndarray]]:
+        """Each step's prediction and the weights after its observation, from scaled rows and controls."""
+        recursion, started, ridge = self.recursion, self._started(initial), None
+        squared = isinstance(recursion.how.rule, SquaredRule)
+        if not isinstance(initial, str) or (initial == "published" and not squared):
+            yield from recursion.steps(rows, controls, started)
+            return
+        if initial == "published":
+            # Fukumizu 2013 starts with eq. 8, whose epsilon is that of eq. 17.
+            ridge = recursion.settings.prior_regularisation
+        # No update of a prior: the regression stands for prior and likelihood together.
+        first = recursion.conditional_mean(rows[0], ridge)
+        yield started, first
+        if len(rows) > 1:
+            ahead = recursion.predict(first, None if controls is None else controls[0])
+            yield from recursion.steps(rows[1:], None if controls is None else controls[1:], ahead)
 
     def _started(self, initial: Any) -> Predicted:
-        if initial is None:
+        if isinstance(initial, str) and initial == "published":
+            return self.recursion.start_of_embedding()
+        if initial is None or isinstance(initial, str):
             return self.recursion.start()
         if isinstance(initial, Belief):
             self.check_belief(initial)

@@ -108,6 +108,12 @@ class Recursion:
         weights[self.training.pairs] = gamma
         return Predicted(gamma, lambda: weights)
 
+    def start_of_embedding(self) -> Predicted:
+        """The embedding of all training states, 1 / N each, through the sum rule: Xu 2022, Algorithm 2."""
+        weights = np.full(self.size, 1 / self.size)
+        gamma = self._sum_rule(self.states.apply(weights)[self.training.pairs])
+        return Predicted(gamma, lambda: weights)
+
     def predict(self, weights: np.ndarray, control: np.ndarray | None = None) -> Predicted:
         """One step ahead of weights (N,)."""
         return self._transition(weights, control)
@@ -140,13 +146,14 @@ class Recursion:
     ) -> AbstractContextManager[object]:
         return one_blas_thread() if self.count <= on_one_thread else nullcontext()
 
-    def conditional_mean(self, observation: np.ndarray) -> np.ndarray:
+    def conditional_mean(self, observation: np.ndarray, ridge: float | None = None) -> np.ndarray:
         """Weights (N,) of the state given one observation alone, by regression on the training pairs."""
         there = ~np.isnan(observation)
         if not there.any():
             return self.start().weights
         gram = self.observed(there)
-        ridge = self.how.rule.ridge(self.settings.regularisation)
+        if ridge is None:
+            ridge = self.how.rule.ridge(self.settings.regularisation)
         regression = Regression(gram, ridge, self.how.centred)
         return self._placed(regression(gram.cross(observation[None, there])[:, 0], 1.0))
 

@@ -256,8 +256,7 @@ def _run(fitted: FittedFilter, rows: np.ndarray, initial: Any, controls: Any) ->
         scores = [log_density(one, row) for one, row in zip(mixtures, rows, strict=True)]
         return Run(fitted, np.array(scores), beliefs, steps)
     recursion = fitted.recursion
-    started = fitted._started(None if isinstance(initial, str) else initial)
-    gammas = np.array([ahead.gamma for ahead, _ in recursion.steps(rows, scaled, started)])
+    gammas = np.array([ahead.gamma for ahead, _ in fitted.steps(rows, scaled, initial)])
     training = recursion.training.observations
     projected = project_rows_to_simplex(Atoms(training, recursion.settings.observation_kernel), gammas)
     scores = [
