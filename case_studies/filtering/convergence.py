@@ -2,9 +2,9 @@
 
 With the regularisation that the papers' theorems prescribe for each n: Fukumizu 2013, Theorem 6 (epsilon =
 n^(-2a/3), delta = n^(-8a/27), error n^(-8a/27), a = 1/2), and Xu 2022, Theorems 3.4 and 3.6
-(eta = n^(-a/(b+1)), lambda = n^(-ab/((b+1)(c+1))), error n^(-abc/((b+1)(c+1))), a = b = c = 1/2). A line of `convergence.csv` is
-a run: the root mean squared error of the posterior expectation of exp(-theta^2 / 2), which is in the kernel's
-space, over observations that the prior predicts.
+(eta = n^(-a/(b+1)), lambda = n^(-ab/((b+1)(c+1))), error n^(-abc/((b+1)(c+1))), a = b = c = 1/2). A line
+of `convergence.csv` is a run: the root mean squared error of the posterior expectation of exp(-theta^2 / 2),
+which is in the kernel's space, over observations that the prior predicts.
 """
 
 from __future__ import annotations

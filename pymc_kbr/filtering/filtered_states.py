@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -364,13 +365,15 @@ class FilteredStates:
         """
         return plot_states(self, truth, ax=ax, **options)
 
-    def _posteriors(self, together: int = 256) -> list[Posterior]:
-        found = []
+    @cached_property
+    def _probabilities(self) -> np.ndarray:
+        """Weights (T, N) projected onto the simplex: means, intervals and covariances share them."""
         # All at once would hold several arrays of the weights' size.
-        for first in range(0, len(self), together):
-            rows = project_rows_to_simplex(self.atoms, self.weights[first : first + together])
-            found += [self[first + i].projected(row) for i, row in enumerate(rows)]
-        return found
+        rows = [self.weights[i : i + 256] for i in range(0, len(self), 256)]
+        return np.vstack([project_rows_to_simplex(self.atoms, part) for part in rows])
+
+    def _posteriors(self) -> list[Posterior]:
+        return [self[t].projected(row) for t, row in enumerate(self._probabilities)]
 
 
 FilteredStates.weights = OnDemand()  # type: ignore[assignment]

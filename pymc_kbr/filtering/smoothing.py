@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_kbr.embedding.embedding import Atoms, Embedding
 from pymc_kbr.embedding.projection import project_rows_to_simplex, project_to_simplex
-from pymc_kbr.embedding.rules import ImportanceWeighted
+from pymc_kbr.embedding.rules import ImportanceWeighted, Rule
 from pymc_kbr.filtering.choice import Chosen, is_better
 from pymc_kbr.filtering.gaussian import GaussianFilter, as_step
 from pymc_kbr.filtering.recursion import Recursion
@@ -33,7 +33,8 @@ PLAIN = BeliefChoice()
 class BackwardPass:
     """Backward conditional means, reweighted at each time for what was known then."""
 
-    def __init__(self, recursion: Recursion, ridge: float | None = None) -> None:
+    def __init__(self, recursion: Recursion, ridge: float | None = None, rule: Rule | None = None) -> None:
+        self._rule = ImportanceWeighted() if rule is None else rule
         self._ridge = recursion.settings.backward_regularisation if ridge is None else ridge
         data, how = recursion.training, recursion.how
         self._recursion = recursion
@@ -80,7 +81,7 @@ class BackwardPass:
         at = recursion.states.apply(ahead)[self._following]
         weights = np.zeros_like(ahead)
         weights[self._previous] = conditioned(
-            ImportanceWeighted(),
+            self._rule,
             self._gram,
             gamma,
             at,
