@@ -37,11 +37,8 @@ PRIOR_STRENGTH = 0.1
 EVIDENCE = 2.0
 """Standard errors by which the held-out error of other settings must be lower to be taken."""
 
-LAST_STEPS, LARGEST_SHARE = 200, 1 / 3
-"""Steps of the training sequences that are held out for the choice, and their share at most."""
-
-FEWEST_STEPS = 20
-"""Held-out steps below which nothing is chosen by them."""
+LAST_STEPS = 200
+"""Steps of the training sequences that are held out for the choice, as in Xu 2022."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +52,13 @@ class Chosen:
     part: Recursion | None = None
 
 
-def steps_held_out(training: Training) -> int:
-    """Last steps of the training sequences on which settings are chosen; none where they would be too few."""
-    steps = min(LAST_STEPS, int(LARGEST_SHARE * sum(training.lengths)))
-    return steps if steps >= FEWEST_STEPS else 0
+def steps_held_out(training: Training, largest_share: float = 1 / 3, fewest: int = 20) -> int:
+    """Last steps of the training sequences on which settings are chosen; none where they would be too few.
+
+    At most a third: the rest is learnt from. Two blocks of ten are the fewest that have a standard error.
+    """
+    steps = min(LAST_STEPS, int(largest_share * sum(training.lengths)))
+    return steps if steps >= fewest else 0
 
 
 class Search:
@@ -79,7 +79,7 @@ class Search:
         self._last: Recursion | None = None
         if unlabelled:
             self.held = [(None, rows, None) for rows in unlabelled]
-        elif steps >= FEWEST_STEPS:
+        elif steps:
             self.part, held = training.split(steps)
             self.held = list(held)
         self.tried = 0
@@ -109,11 +109,11 @@ class Search:
             kernel, placeholder, given.regularisation or 1e-3, eta, ridge, control_kernel=control
         )
 
-    def kulsif(self, settings: FilterSettings, data: Training) -> float:
+    def kulsif(self, settings: FilterSettings, data: Training, beliefs_of: int = 4) -> float:
         """Eta with KuLSIF's smallest leave-one-out score for some predictions of the training."""
         kernel, centred = settings.state_kernel, self.how.centred
         if self.how.draw is not None:
-            rows = data.states[data.pairs][spread_out(len(data.pairs), BELIEFS)]
+            rows = data.states[data.pairs][spread_out(len(data.pairs), beliefs_of)]
             at = None if data.controls is None else data.controls[0]
             draws = self.how.draw(at, rows)
             beliefs = [(after, np.full(len(after), 1 / len(after))) for after in draws]
@@ -308,13 +308,6 @@ def finished(settings: FilterSettings, search: Search) -> FilterSettings:
 # --- settings in closed form ---
 
 
-BELIEFS = 4
-"""Training times whose predictions stand for the beliefs that a filter meets."""
-
-ROWS_FOR_ETA = 300
-"""Rows on which eta is chosen."""
-
-
 def transition_ridge(given: np.ndarray, wanted: np.ndarray, kernel: Kernel, centred: bool) -> float:
     """Lambda' with the smallest leave-one-out error of the conditional mean of `wanted` given `given`."""
     # Shapes: given (m, q); wanted (m, p).
@@ -322,14 +315,23 @@ def transition_ridge(given: np.ndarray, wanted: np.ndarray, kernel: Kernel, cent
 
 
 def predictions(
-    states: np.ndarray, following: np.ndarray, kernel: Kernel, regularisation: float, centred: bool
+    states: np.ndarray,
+    following: np.ndarray,
+    kernel: Kernel,
+    regularisation: float,
+    centred: bool,
+    *,
+    # Rows, and times whose predictions stand for the beliefs that a filter meets: eta's own leave-one-out score
+    # is noisier than what more of them would change.
+    most: int = 300,
+    times: int = 4,
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Beliefs one step ahead of some training states: draws and their weights, of either sign."""
     # Shapes: states, following (m, p).
-    rows = spread_out(len(states), ROWS_FOR_ETA)
+    rows = spread_out(len(states), most)
     before, after = states[rows], following[rows]
     regression = Regression(CachedGram.of(kernel, before), regularisation, centred)
-    at = before[spread_out(len(before), BELIEFS)]
+    at = before[spread_out(len(before), times)]
     return [(after, regression(values, 1.0)) for values in kernel(before, at).T]
 
 
@@ -339,14 +341,17 @@ def prior_ridge(
     kernel: Kernel,
     centred: bool,
     regularisations: Sequence[float] = RATIO_REGULARISATIONS,
+    *,
+    # As of `predictions`.
+    most: int = 300,
 ) -> float:
     """Eta with the smallest leave-one-out score of KuLSIF, summed over beliefs."""
     # Shapes: states (n, p).
-    theta = states[spread_out(len(states), ROWS_FOR_ETA)]
+    theta = states[spread_out(len(states), most)]
     scores = np.zeros(len(regularisations))
     for points, weights in beliefs:
         # KuLSIF's score is of draws: a signed belief is one of draws that count for or against.
-        rows, counts = spread_out_by_weight(np.abs(weights), ROWS_FOR_ETA)
+        rows, counts = spread_out_by_weight(np.abs(weights), most)
         a = np.sign(weights[rows]) * counts
         if a.sum() > 0:  # a belief of no mass has no ratio
             scores += leave_one_out_scores(kernel, theta, points[rows], regularisations, centred, a / a.sum())

@@ -195,3 +195,23 @@ def test_the_expectation_of_the_study_of_convergence_is_exact():
     np.testing.assert_allclose(convergence.exact(x), weights @ np.exp(-0.5 * theta**2), rtol=1e-12)
     errors = {name: convergence.line(100, 0, name)["error"] for name in convergence.METHODS}
     assert errors["chosen"] < errors["theorem_3_6"] < 1
+
+
+@pytest.mark.parametrize(
+    ("page", "table"),
+    [
+        ("smoothers", lambda: pd.read_csv(convergence.HERE / "steps_back.csv").iloc[:, 1:]),
+        ("convergence", lambda: convergence.means(pd.read_csv(convergence.HERE / "convergence.csv"))),
+    ],
+)
+def test_pages_have_the_figures_of_their_files(page, table):
+    lines = (convergence.HERE / f"{page}.md").read_text().splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")][
+        2:
+    ]
+    values = table().to_numpy()
+    assert len(rows) == len(values)
+    for row, line in zip(rows, values, strict=True):
+        for cell, value in zip(row[1:], line, strict=True):
+            # As many decimals as the cell has, of values that were rounded once before.
+            assert abs(float(cell) - value) <= 0.55 * 10.0 ** -len(cell.partition(".")[2])
