@@ -321,8 +321,8 @@ def predictions(
     regularisation: float,
     centred: bool,
     *,
-    # Rows, and times whose predictions stand for the beliefs that a filter meets: eta's own leave-one-out score
-    # is noisier than what more of them would change.
+    # Rows, and times whose predictions stand for the beliefs that a filter meets: eta's own leave-one-out
+    # score is noisier than what more of them would change.
     most: int = 300,
     times: int = 4,
 ) -> list[tuple[np.ndarray, np.ndarray]]:

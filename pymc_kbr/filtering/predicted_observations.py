@@ -180,10 +180,9 @@ class PredictedObservations:
         return len(self.mixtures)
 
     def __repr__(self) -> str:
-        return (
-            f"<PredictedObservations: {len(self)} times, {', '.join(self.names)}, "
-            f"log score {np.nanmean(self.log_score):.4g} a time>"
-        )
+        scores = self.log_score[~np.isnan(self.log_score)]
+        said = f"log score {scores.mean():.4g} a time" if len(scores) else "nothing observed"
+        return f"<PredictedObservations: {len(self)} times, {', '.join(self.names)}, {said}>"
 
     def embedding(self, t: int) -> Embedding:
         """The kernel mean of the observation at one time given those before it.

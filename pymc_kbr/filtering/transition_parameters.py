@@ -163,6 +163,9 @@ class TransitionParameters:
         order = rng.permutation(draws)
         return self.posterior.atoms[which][order], np.concatenate(parts)[order]
 
+    def _draw_paths(self, draws: int, rng: np.random.Generator) -> np.ndarray:
+        return self.draw(draws, rng)[1]
+
     def _paths(self, run: Run) -> PathsOfMoments | PathsOfWeights:
         if run.beliefs is not None and run.steps is not None:
             return PathsOfMoments(run.beliefs, run.steps, run.fitted.units)
@@ -187,7 +190,7 @@ class TransitionParameters:
                 total += shares[:, i, None] * found
             return total
 
-        paths = (lambda draws, rng: self.draw(draws, rng)[1]) if smooth else None
+        paths = self._draw_paths if smooth else None
         if first.how.gaussian is None:
             return first.states(weights(), kind, None, None, self._rows, outside, paths)
         found = []

@@ -126,6 +126,18 @@ def test_missing_observations_are_predicted_and_not_scored(linear):
         assert found.to_xarray().sizes == {"time": 12, "observation": 2}
 
 
+def test_a_sequence_without_observations_is_predicted_in_silence(linear):
+    train, _ = linear
+    kbf = KernelBayesFilter().fit(*train, random_seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = kbf.predict_observations(np.full((3, 1), np.nan))
+        assert "nothing observed" in repr(found)
+        assert np.isnan(found.check()["uniform"]).all()
+    ahead = kbf.predict(2).mean()
+    np.testing.assert_allclose(found.mean()[1:], ahead, atol=0.1)
+
+
 def test_units_labels_and_times_are_the_users(linear):
     (z, x), seen = linear
     frame = pd.DataFrame(1e3 * x + 7, columns=["depth"])
