@@ -188,11 +188,8 @@ class FittedFilter:
         """Filtered or smoothed states."""
         gaussian = self.how.gaussian
         paths: Any = None
-        if smooth and gaussian is None and not len(self.recursion.training.previous):
-            raise ValueError(
-                "the step back is learnt from transitions, and the filter was fitted to pairs alone; give "
-                "`transitions` to fit, for instance draws of the known one"
-            )
+        if smooth:
+            self.check_smooths()
         rows = observed_rows(self.units, observations, self.labels.observations)
         if smooth and np.isnan(rows).all():
             raise ValueError(
@@ -219,6 +216,14 @@ class FittedFilter:
         return self.states(
             lambda: self.filtered(rows, initial, controls)[0], kind, times, beliefs, rows, outside, paths
         )
+
+    def check_smooths(self) -> None:
+        """Refuse a step back of weights that was not learnt."""
+        if self.how.gaussian is None and not len(self.recursion.training.previous):
+            raise ValueError(
+                "the step back is learnt from transitions, and the filter was fitted to pairs alone; give "
+                "`transitions` to fit, for instance draws of the known one, or take correction=True"
+            )
 
     def predicted_observations(
         self, observations: Any, initial: Any, controls: Any, times: Any

@@ -130,7 +130,13 @@ class TransitionParameters:
         Returns
         -------
         FilteredStates
+
+        Raises
+        ------
+        ValueError
+            If the belief is by weights and no transitions were there to learn the step back from.
         """
+        self._runs[0].fitted.check_smooths()
         return self._states("smoothed", np.tile(self.weights[-1], (len(self.weights), 1)))
 
     def draw(
@@ -151,9 +157,10 @@ class TransitionParameters:
         Raises
         ------
         TypeError, ValueError
-            If the number of draws is not whole, or below one.
+            If the number of draws is not whole, or below one, or as `smooth`.
         """
         whole("draws", draws)
+        self._runs[0].fitted.check_smooths()
         rng = generator_of(random_seed)
         which = np.sort(rng.choice(len(self._runs), size=draws, p=self.weights[-1]))
         parts = []

@@ -108,6 +108,10 @@ def test_weights_have_states_and_paths_too(fitted):
     known, _, truth, x = fitted
     found = known["weights"].learn_transition(step, [0.85, 0.9, 0.95], x[:60], random_seed=1)
     assert np.mean((found.filter().mean() - truth[:60]) ** 2) < 0.25
+    # Pairs alone tell of no step back.
+    for call in (found.smooth, lambda: found.draw(3)):
+        with pytest.raises(ValueError, match="pairs alone"):
+            call()
     smoothless = KernelBayesFilter(correction=False)
     z, seen = scalar_model(200, np.random.default_rng(3))
     sequence = smoothless.fit(z, seen, random_seed=0)
