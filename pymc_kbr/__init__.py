@@ -106,6 +106,10 @@ _FOLDERS = {
 }
 
 
+_RULES = "embedding.rules"
+"""Of Song et al.: `pk.rules.sum_rule` and the others."""
+
+
 def __getattr__(name: str) -> object:
     """Import a public name, or a subpackage, on first use (PEP 562)."""
     # Of every class that `__all__` names `help` prints all there is, thousands of lines: it is told of none.
@@ -113,6 +117,8 @@ def __getattr__(name: str) -> object:
         return sorted(_HOMES)
     if name in _FOLDERS:
         return _import_module(f"{__name__}.{name}")
+    if name == "rules":
+        return _import_module(f"{__name__}.{_RULES}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(_import_module(f"{__name__}.{_HOMES[name]}"), name)
@@ -122,4 +128,4 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     """Public names and subpackages, imported or not."""
-    return sorted({*_HOMES, *_FOLDERS, *(name for name in globals() if name.startswith("__"))})
+    return sorted({*_HOMES, *_FOLDERS, "rules", *(name for name in globals() if name.startswith("__"))})

@@ -19,6 +19,7 @@ import pandas as pd
 from case_studies.destination import add_destination, folder_of
 from case_studies.filtering.known_systems import SYSTEMS
 from case_studies.filtering.lines import add_lines
+from pymc_kbr.embedding.rules import SquaredRule
 from pymc_kbr.filtering import FilteredStates, KernelBayesFilter
 from pymc_kbr.filtering.smoothing import BackwardPass
 from pymc_kbr.posterior.posterior import PosteriorWarning
@@ -26,6 +27,15 @@ from pymc_kbr.posterior.posterior import PosteriorWarning
 HERE = Path(__file__).parent
 NOISES, DIMENSIONS = (0.1, 0.2, 0.4, 0.8), (1, 2, 5)
 SLOPE = 0.9
+STEP_BACK_KINDS = ("importance_weighted", "squared", "squared_twice", "moments")
+STEPS_BACK = (
+    *(f"autoregression, {p}, {noise}" for p in (1, 2) for noise in (0.1, 0.4)),
+    "rotation",
+    "oscillation",
+    "pendulum",
+    "jumps",
+    "two wells",
+)
 MEASURES = tuple(
     f"{kind}_{measure}"
     for kind in ("filter", "smooth")
@@ -131,6 +141,34 @@ def outside() -> pd.DataFrame:
     return pd.DataFrame(rows).round(2)
 
 
+def line_of_step_back(name: str, n: int, steps: int) -> dict[str, float]:
+    """A line of `steps_back.csv`: errors of smoothers over that of the filter by weights.
+
+    `squared` is the step back by kernel Bayes' rule (Nishiyama et al. 2016), with two deltas.
+    """
+    rng = np.random.default_rng([77, STEPS_BACK.index(name)])
+    if name.startswith("autoregression"):
+        _, p, noise = name.split(", ")
+        states, seen = autoregression(n + steps, int(p), float(noise), rng)
+        train, fresh, seen = (states[:n], seen[:n]), states[n:], seen[n:]
+    else:
+        system = next(one for one in SYSTEMS if one.name == name)
+        train, (fresh, seen) = system.simulate(n, rng), system.simulate(steps, rng)
+    kbf = KernelBayesFilter(correction=False).fit(*train, random_seed=0)
+    filtered, fitted = kbf.filter(seen), kbf._ready
+    ridge = kbf.settings_.backward_regularisation
+    means = {"filter": filtered.mean()}
+    for kind, delta, rule in (
+        ("importance_weighted", ridge, None),
+        ("squared", ridge**2, SquaredRule()),
+        ("squared_twice", 2 * ridge, SquaredRule()),
+    ):
+        means[kind] = BackwardPass(fitted.recursion, delta, rule)(filtered.weights) @ fitted.atoms.points
+    means["moments"] = KernelBayesFilter().fit(*train, random_seed=0).smooth(seen).mean()
+    errors = {kind: np.mean(np.sum((mean - fresh) ** 2, axis=1)) for kind, mean in means.items()}
+    return {kind: round(float(errors[kind] / errors["filter"]), 3) for kind in STEP_BACK_KINDS}
+
+
 def seconds(n: int = 1000, steps: int = 1000) -> str:
     """Seconds of filtering, and of intervals."""
     states, seen = autoregression(n + steps, 2, 0.5, np.random.default_rng(55))
@@ -174,6 +212,13 @@ def main() -> None:
         table = pd.read_csv(output / name)
         print(table.to_string(index=False))
         print(table[list(MEASURES)].mean().round(3).to_string())
+    add_lines(
+        output / "steps_back.csv",
+        ("system", *STEP_BACK_KINDS),
+        [(name,) for name in (STEPS_BACK[:1] if arguments.quick else STEPS_BACK)],
+        lambda name: line_of_step_back(name, n, min(steps, 80)),
+    )
+    print(pd.read_csv(output / "steps_back.csv").to_string(index=False))
     beyond = outside()
     beyond.to_csv(output / "outside.csv", index=False)
     print(beyond.to_string(index=False))

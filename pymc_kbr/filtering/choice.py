@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from pymc_kbr.arrays.weighted import spread_out, spread_out_by_weight
 from pymc_kbr.embedding.density_ratio import RATIO_REGULARISATIONS, leave_one_out_scores
+from pymc_kbr.filtering.predicted_observations import KernelScore
 from pymc_kbr.filtering.recursion import How, Recursion
 from pymc_kbr.filtering.settings import FilterSettings, GivenSettings, of_family
 from pymc_kbr.filtering.training import Joint, Training
@@ -35,11 +37,8 @@ PRIOR_STRENGTH = 0.1
 EVIDENCE = 2.0
 """Standard errors by which the held-out error of other settings must be lower to be taken."""
 
-LAST_STEPS, LARGEST_SHARE = 200, 1 / 3
-"""Steps of the training sequences that are held out for the choice, and their share at most."""
-
-FEWEST_STEPS = 20
-"""Held-out steps below which nothing is chosen by them."""
+LAST_STEPS = 200
+"""Steps of the training sequences that are held out for the choice, as in Xu 2022."""
 
 
 @dataclass(frozen=True)
@@ -53,23 +52,42 @@ class Chosen:
     part: Recursion | None = None
 
 
-def steps_held_out(training: Training) -> int:
-    """Last steps of the training sequences on which settings are chosen; none where they would be too few."""
-    steps = min(LAST_STEPS, int(LARGEST_SHARE * sum(training.lengths)))
-    return steps if steps >= FEWEST_STEPS else 0
+def steps_held_out(training: Training, largest_share: float = 1 / 3, fewest: int = 20) -> int:
+    """Last steps of the training sequences on which settings are chosen; none where they would be too few.
+
+    At most a third: the rest is learnt from. Two blocks of ten are the fewest that have a standard error.
+    """
+    steps = min(LAST_STEPS, int(largest_share * sum(training.lengths)))
+    return steps if steps >= fewest else 0
 
 
 class Search:
     """Filters with several settings on the first part of the training, scored on the last."""
 
-    def __init__(self, training: Training, how: How, given: GivenSettings, steps: int) -> None:
+    def __init__(
+        self,
+        training: Training,
+        how: How,
+        given: GivenSettings,
+        steps: int,
+        unlabelled: Sequence[np.ndarray] = (),
+    ) -> None:
         self.training, self.how, self.given = training, how, given
         self.part = training
-        self.held: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]] = []
+        # States (None where they are unknown), observations and controls.
+        self.held: list[tuple[np.ndarray | None, np.ndarray, np.ndarray | None]] = []
         self._last: Recursion | None = None
-        if steps >= FEWEST_STEPS:
-            self.part, self.held = training.split(steps)
+        if unlabelled:
+            self.held = [(None, rows, None) for rows in unlabelled]
+        elif steps:
+            self.part, held = training.split(steps)
+            self.held = list(held)
         self.tried = 0
+
+    @cached_property
+    def score(self) -> KernelScore:
+        """Of predicted observations, where states are unknown: the same for all settings."""
+        return KernelScore(self.part.observations)
 
     def of_state_scale(self, scale: float, training: Training | None = None) -> FilterSettings:
         """Settings of a bandwidth on the states, with lambda' by leave-one-out; the rest to be chosen."""
@@ -91,11 +109,11 @@ class Search:
             kernel, placeholder, given.regularisation or 1e-3, eta, ridge, control_kernel=control
         )
 
-    def kulsif(self, settings: FilterSettings, data: Training) -> float:
+    def kulsif(self, settings: FilterSettings, data: Training, beliefs_of: int = 4) -> float:
         """Eta with KuLSIF's smallest leave-one-out score for some predictions of the training."""
         kernel, centred = settings.state_kernel, self.how.centred
         if self.how.draw is not None:
-            rows = data.states[data.pairs][spread_out(len(data.pairs), BELIEFS)]
+            rows = data.states[data.pairs][spread_out(len(data.pairs), beliefs_of)]
             at = None if data.controls is None else data.controls[0]
             draws = self.how.draw(at, rows)
             beliefs = [(after, np.full(len(after), 1 / len(after))) for after in draws]
@@ -126,12 +144,22 @@ class Search:
         return error if np.isfinite(error) else np.inf
 
     def squares(self, settings: FilterSettings) -> np.ndarray:
-        """Squared errors of filtered means at the held-out steps."""
+        """Squared errors of filtered means at the held-out steps, or kernel scores of their predictions."""
         self.tried += 1
         # The last factorisations go on where kernels and ridges of the states are the same.
         recursion = self._last = Recursion(self.part, settings, self.how, self._last)
         squares = []
         for states, observations, controls in self.held:
+            if states is None:
+                steps = recursion.steps(observations, controls, recursion.start())
+                scores = np.array(
+                    [
+                        self.score.of_weights(ahead.gamma, row)
+                        for (ahead, _), row in zip(steps, observations, strict=True)
+                    ]
+                )
+                squares.append(scores[~np.isnan(observations).all(axis=1)])
+                continue
             weights = recursion.run(observations, controls, recursion.start())
             squares.append(np.sum((weights @ self.part.states - states) ** 2, axis=1))
         return np.concatenate(squares)
@@ -184,9 +212,11 @@ def is_better(
     return bool(means.mean() < -EVIDENCE * means.std(ddof=1) / np.sqrt(len(means)))
 
 
-def choose(training: Training, how: How, given: GivenSettings) -> Chosen:
-    """Settings for all training data."""
-    search = Search(training, how, given, steps_held_out(training))
+def choose(
+    training: Training, how: How, given: GivenSettings, unlabelled: Sequence[np.ndarray] = ()
+) -> Chosen:
+    """Settings for all training data, by held-out states or by predictions of unlabelled observations."""
+    search = Search(training, how, given, steps_held_out(training), unlabelled)
     state, observation, strength = START[given.rule]
     if not search.held:
         return Chosen(finished(_by_regression(search, state), search), float("nan"), 0, search)
@@ -278,13 +308,6 @@ def finished(settings: FilterSettings, search: Search) -> FilterSettings:
 # --- settings in closed form ---
 
 
-BELIEFS = 4
-"""Training times whose predictions stand for the beliefs that a filter meets."""
-
-ROWS_FOR_ETA = 300
-"""Rows on which eta is chosen."""
-
-
 def transition_ridge(given: np.ndarray, wanted: np.ndarray, kernel: Kernel, centred: bool) -> float:
     """Lambda' with the smallest leave-one-out error of the conditional mean of `wanted` given `given`."""
     # Shapes: given (m, q); wanted (m, p).
@@ -292,14 +315,23 @@ def transition_ridge(given: np.ndarray, wanted: np.ndarray, kernel: Kernel, cent
 
 
 def predictions(
-    states: np.ndarray, following: np.ndarray, kernel: Kernel, regularisation: float, centred: bool
+    states: np.ndarray,
+    following: np.ndarray,
+    kernel: Kernel,
+    regularisation: float,
+    centred: bool,
+    *,
+    # Rows, and times whose predictions stand for the beliefs that a filter meets: eta's own leave-one-out
+    # score is noisier than what more of them would change.
+    most: int = 300,
+    times: int = 4,
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Beliefs one step ahead of some training states: draws and their weights, of either sign."""
     # Shapes: states, following (m, p).
-    rows = spread_out(len(states), ROWS_FOR_ETA)
+    rows = spread_out(len(states), most)
     before, after = states[rows], following[rows]
     regression = Regression(CachedGram.of(kernel, before), regularisation, centred)
-    at = before[spread_out(len(before), BELIEFS)]
+    at = before[spread_out(len(before), times)]
     return [(after, regression(values, 1.0)) for values in kernel(before, at).T]
 
 
@@ -309,14 +341,17 @@ def prior_ridge(
     kernel: Kernel,
     centred: bool,
     regularisations: Sequence[float] = RATIO_REGULARISATIONS,
+    *,
+    # As of `predictions`.
+    most: int = 300,
 ) -> float:
     """Eta with the smallest leave-one-out score of KuLSIF, summed over beliefs."""
     # Shapes: states (n, p).
-    theta = states[spread_out(len(states), ROWS_FOR_ETA)]
+    theta = states[spread_out(len(states), most)]
     scores = np.zeros(len(regularisations))
     for points, weights in beliefs:
         # KuLSIF's score is of draws: a signed belief is one of draws that count for or against.
-        rows, counts = spread_out_by_weight(np.abs(weights), ROWS_FOR_ETA)
+        rows, counts = spread_out_by_weight(np.abs(weights), most)
         a = np.sign(weights[rows]) * counts
         if a.sum() > 0:  # a belief of no mass has no ratio
             scores += leave_one_out_scores(kernel, theta, points[rows], regularisations, centred, a / a.sum())

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.refusals import generator_of, shown
+from pymc_kbr.arrays.refusals import generator_of, shown, whole
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.estimators.summaries import is_fitted
 from pymc_kbr.filtering.choice import (
@@ -26,16 +26,23 @@ from pymc_kbr.filtering.choice import (
 from pymc_kbr.filtering.filtered_states import FilteredStates
 from pymc_kbr.filtering.fitted import FittedFilter
 from pymc_kbr.filtering.gaussian import GaussianFilter, applies
+from pymc_kbr.filtering.predicted_observations import PredictedObservations
 from pymc_kbr.filtering.recursion import Belief, How, Recursion
 from pymc_kbr.filtering.settings import FREE, FilterSettings, GivenSettings, of_family
 from pymc_kbr.filtering.smoothing import choose_belief
 from pymc_kbr.filtering.training import Training, Units, evenly_spaced
+from pymc_kbr.filtering.transition_parameters import (
+    Candidates,
+    TransitionParameters,
+    learnt_parameters,
+)
 from pymc_kbr.filtering.transitions import RULES
 from pymc_kbr.filtering.validation import (
     NUMBERS,
     check_arguments,
     make_point,
     training_of,
+    unlabelled_rows,
     warn_of_outliers,
 )
 from pymc_kbr.gram import Solver
@@ -100,7 +107,8 @@ class KernelBayesFilter:
     ----------
     settings_ : FilterSettings
     validation_error_ : float
-        Squared error a step, in scaled units, of the settings on held-out training steps; NaN without any.
+        Squared error a step, in scaled units, of the settings on held-out training steps, or their kernel
+        score on unlabelled observations; NaN without either.
 
     Notes
     -----
@@ -181,6 +189,7 @@ class KernelBayesFilter:
         transitions: Any = None,
         controls: Any = None,
         times: Any = None,
+        unlabelled: Any = None,
         random_seed: int | np.random.Generator | None = None,
     ) -> Self:
         """Learn from training sequences, or from pairs and transitions given apart.
@@ -198,6 +207,10 @@ class KernelBayesFilter:
             Inputs or known parameters: row t acts from state t to the next. With `transitions`, (m, c).
         times : array_like of shape (T,), optional
             Of one sequence, to have its even spacing checked.
+        unlabelled : array_like of shape (T, d), or list of such, optional
+            Observed sequences whose states are unknown. Settings and the kind of belief are then those whose
+            predictions of each observation from those before it have the lowest kernel score here, in the
+            place of held-out states: all states are learnt from.
         random_seed : int, numpy.random.Generator or None
             Of a known transition's draws, and of solvers that draw.
 
@@ -219,7 +232,7 @@ class KernelBayesFilter:
             warn_of_outliers(training)
         # One number, from which a known transition draws the same in every call.
         seed = int(generator_of(random_seed).integers(2**32))
-        chosen, self._fitted = learn(self, training, names, seed)
+        chosen, self._fitted = learn(self, training, names, seed, unlabelled)
         self.settings_: FilterSettings = chosen.settings
         self.validation_error_ = chosen.error
         return self
@@ -233,10 +246,12 @@ class KernelBayesFilter:
         ----------
         observations : array_like of shape (T, d)
             Rows of NaN are steps without an observation; of a row with some NaN the other columns are used.
-        initial : array_like of shape (l, p), Belief or "conditional_mean", optional
+        initial : array_like of shape (l, p), Belief, "conditional_mean" or "published", optional
             Of the first state, before its observation: draws of its prior, or the prediction from a belief
             about the state one step before; "conditional_mean" takes the state given the first
-            observation alone. Where left out, the training states, 1 / n each.
+            observation alone. Where left out, the training states, 1 / n each. "published" is the start as
+            printed: of "iw_kbr" the embedding of all training states through KuLSIF (Xu 2022, Algorithm 2),
+            of "kbr" the conditional mean with epsilon, here eta, as its ridge (Fukumizu 2013, eq. 8).
         controls : array_like of shape (T, c) or (T - 1, c)
             Row t acts from time t to the next.
         times : array_like of shape (T,), optional
@@ -279,6 +294,37 @@ class KernelBayesFilter:
             As `filter`, and if there are no training transitions to learn the step back from.
         """
         return self._ready.run(observations, initial, controls, times, smooth=True)
+
+    def predict_observations(
+        self, observations: Any, *, initial: Any = None, controls: Any = None, times: Any = None
+    ) -> PredictedObservations:
+        """Each observation given those before it, with scores that need no states.
+
+        Parameters
+        ----------
+        observations, initial, controls, times
+            As in `filter`; the first observation is predicted from `initial`, or from the training.
+
+        Returns
+        -------
+        PredictedObservations
+            With features, of these, in their scale.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `filter`.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> states = np.cumsum(rng.normal(size=(150, 1)), axis=0) % 10
+        >>> observations = np.exp(states / 5) + 0.1 * rng.normal(size=(150, 1))
+        >>> kbf = KernelBayesFilter().fit(states[:120], observations[:120])
+        >>> kbf.predict_observations(observations[120:]).log_score.shape
+        (30,)
+        """
+        return self._ready.predicted_observations(observations, initial, controls, times)
 
     def predict(self, steps: int, belief: Belief | None = None, *, controls: Any = None) -> FilteredStates:
         """The state 1 to `steps` steps after a belief, without observations.
@@ -324,6 +370,105 @@ class KernelBayesFilter:
         """
         return self._ready.stepped(belief, observation, control)
 
+    def learn_transition(
+        self,
+        transition: Any,
+        parameters: Any,
+        observations: Any,
+        *,
+        weights: Any = None,
+        support: Any = None,
+        draws: int = 100,
+        initial: Any = None,
+        controls: Any = None,
+        random_seed: int | np.random.Generator | None = None,
+    ) -> TransitionParameters:
+        """Parameters of a transition of known form, from observations whose states are unknown.
+
+        Each value is weighted by the product of the predictive densities of all observations (see
+        `predict_observations`) with the transition at this value in the place of the filter's own; the rest
+        of the filter stays as it was fitted.
+
+        Parameters
+        ----------
+        transition : callable or pymc.Model
+            From states (k, p), parameters (k, q), controls (k, c) where there are some, and a generator to
+            next states (k, p); or a PyMC model of one step.
+        parameters : array_like of shape (m, q), or list of str
+            Draws of their prior, or a grid; of a PyMC model, names of its random variables that are the
+            same at all steps: `draws` of their prior are made.
+        observations : array_like of shape (T, d)
+        weights : array_like of shape (m,), optional
+            The prior's, of a grid; even where left out.
+        support : Support, optional
+            Of the parameters, to which the posterior's draws are kept.
+        draws : int
+            Of a PyMC model's parameters. Each takes about as long as filtering does, twice.
+        initial, controls
+            As in `filter`.
+        random_seed : int, numpy.random.Generator or None
+            The same draws of steps are made for all values, so that their scores differ by the parameters
+            alone.
+
+        Returns
+        -------
+        TransitionParameters
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `filter`, and if the parameters or their weights do not fit.
+
+        Warns
+        -----
+        PosteriorWarning
+            If one value has more than half of the weight.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> states = rng.normal(size=(300, 1))
+        >>> kbf = KernelBayesFilter(transition=lambda z, rng: z)
+        >>> kbf = kbf.fit(pairs=(states, states + 0.3 * rng.normal(size=(300, 1))), random_seed=0)
+        >>> seen = np.zeros((100, 1))
+        >>> for t in range(1, 100):
+        ...     seen[t] = 0.8 * seen[t - 1] + 0.5 * rng.normal()
+        >>> def step(z, slope, rng):
+        ...     return slope * z + 0.5 * rng.normal(size=z.shape)
+        >>> found = kbf.learn_transition(step, np.linspace(0, 1, 11), seen + 0.3 * rng.normal(size=(100, 1)))
+        >>> bool(found.posterior.mean()[0] > 0.5)
+        True
+        """
+        fitted, seed = self._ready, int(generator_of(random_seed).integers(2**32))
+        controlled = fitted.recursion.controlled
+        if hasattr(transition, "named_vars"):
+            from pymc_kbr.simulation.one_step import OneStep
+
+            whole("draws", draws)
+            model = OneStep(transition, controlled, parameters)
+            values, names = model.prior(draws, seed)
+            function: Callable[..., Any] = model
+            candidates = Candidates.of(values, weights, names)
+        else:
+            function = check_transition(transition, controlled, 1)
+            candidates = Candidates.of(parameters, weights)
+        units = fitted.units
+
+        def drawn(step: Any) -> DrawnTransition:
+            return DrawnTransition(
+                step,
+                controlled,
+                units.centre,
+                units.deviation,
+                units.unscaled_controls,
+                self.transition_draws,
+                seed,
+            )
+
+        return learnt_parameters(
+            fitted, drawn, function, candidates, observations, initial, controls, support
+        )
+
     @property
     def _ready(self) -> FittedFilter:
         if not hasattr(self, "_fitted"):
@@ -335,22 +480,25 @@ class KernelBayesFilter:
 
 
 def learn(
-    arguments: Any, training: Training, names: tuple[str, ...], seed: int
+    arguments: Any, training: Training, names: tuple[str, ...], seed: int, unlabelled: Any = None
 ) -> tuple[Chosen, FittedFilter]:
     """Settings chosen on the training, and the filter with them on all of it."""
     point = make_point(arguments.point, training.states)
     units = Units.of(training, arguments.scale, arguments.features)
     how, given = _how(arguments, training, units, seed), _given(arguments)
-    for_choice, steps = units, steps_held_out(training)
+    sequences = unlabelled_rows(units, training, unlabelled, arguments.tuning)
+    for_choice, steps = units, 0 if sequences else steps_held_out(training)
     # A summary that comes fitted is taken as it is, for the choice too.
     if steps and arguments.features is not None and not is_fitted(arguments.features):
         part, _ = training.split(steps)
         for_choice = units.of_features(part, arguments.features)
-    choice = choose if arguments.tuning == "held_out" else choose_as_published
     scaled = units.scaled(training)
     for_search = scaled if for_choice is units else for_choice.scaled(training)
-    chosen = choice(for_search, how, given)
-    final, correction = None, corrected(arguments, scaled)
+    if arguments.tuning == "held_out":
+        chosen = choose(for_search, how, given, sequences)
+    else:
+        chosen = choose_as_published(for_search, how, given)
+    final, correction = None, corrected(arguments, scaled, bool(sequences))
     if correction is not False:
         final = GaussianFilter(scaled, how.draw, seed)
     belief = choose_belief(chosen, correction, final)
@@ -359,11 +507,12 @@ def learn(
     return chosen, FittedFilter(units, recursion, atoms, point, names, training.labels, belief)
 
 
-def corrected(arguments: Any, training: Training) -> bool | None:
+def corrected(arguments: Any, training: Training, unlabelled: bool = False) -> bool | None:
     """Whether a belief by its moments is taken; None where held-out steps decide."""
     if arguments.correction is None:
         given = all(getattr(arguments, name) is not None for name in NUMBERS)
-        known = not training.lengths or arguments.tuning == "published" or given
+        blind = not (training.lengths or unlabelled)
+        known = blind or arguments.tuning == "published" or given
         return False if known or not applies(training) else None
     if arguments.correction and not applies(training):
         raise ValueError(
@@ -447,8 +596,8 @@ class DrawnTransition:
         return ((found - self.centre) / self.scale).reshape(n, self.draws, p)
 
 
-def check_transition(transition: Any, controlled: bool) -> Callable[..., Any]:
-    """A transition as a function of states, controls where there are some, and a generator."""
+def check_transition(transition: Any, controlled: bool, more: int = 0) -> Callable[..., Any]:
+    """A transition as a function of states, parameters and controls where there are some, and a generator."""
     if hasattr(transition, "free_RVs") and hasattr(transition, "named_vars"):
         from pymc_kbr.simulation.one_step import OneStep
 
@@ -459,14 +608,16 @@ def check_transition(transition: Any, controlled: bool) -> Callable[..., Any]:
             "returns next "
             "states (k, p), or a PyMC model of one step"
         )
-    wanted = 3 if controlled else 2
+    named = ["states", *["parameters"] * more, *["controls"] * controlled]
+    wanted = len(named) + 1
     try:
         inspect.signature(transition).bind(*[None] * wanted)
     except ValueError:  # a compiled function tells nothing of its arguments
         return transition
     except TypeError:
-        arguments = "states, controls and a generator" if controlled else "states and a generator"
-        raise TypeError(f"the transition function must take {wanted} arguments: {arguments}") from None
+        raise TypeError(
+            f"the transition function must take {wanted} arguments: {', '.join(named)} and a generator"
+        ) from None
     return transition
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,6 +54,8 @@ class FilteredStates:
         (for two steps one outermost training state has most of the weight).
     warnings : tuple of str
         The warnings about these steps.
+    paths : callable, optional
+        Of smoothed states: from a number of draws and a generator to draws of whole paths, see `draw_paths`.
     """
 
     weights: np.ndarray
@@ -65,6 +68,7 @@ class FilteredStates:
     moments: tuple[np.ndarray, np.ndarray] | None = None
     flags: Mapping[str, np.ndarray] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    paths: Callable[[int, np.random.Generator], np.ndarray] | None = None
 
     def __post_init__(self) -> None:
         if not len(self.times):
@@ -198,7 +202,7 @@ class FilteredStates:
         return self.quantile([(1 - probability) / 2, (1 + probability) / 2])
 
     def draw(self, draws: int, random_seed: int | np.random.Generator | None = None) -> np.ndarray:
-        """Equally weighted draws, each time by itself: not draws of whole paths.
+        """Equally weighted draws, each time by itself: see `draw_paths` for whole paths.
 
         Parameters
         ----------
@@ -221,6 +225,39 @@ class FilteredStates:
             noise = rng.normal(size=(len(self), draws, means.shape[1]))
             return means[:, None] + noise @ np.swapaxes(roots_of(covariances), 1, 2)
         return np.array([posterior.draw(draws, rng) for posterior in self._posteriors()])
+
+    def draw_paths(self, draws: int, random_seed: int | np.random.Generator | None = None) -> np.ndarray:
+        """Draws of whole paths given all observations: forward filtering, backward sampling.
+
+        Of moments, each state is drawn from the normal distributions that the smoother has of it given the
+        next one; of weights, among the training states, with those of the step back from the next one.
+
+        Parameters
+        ----------
+        draws : int
+        random_seed : int or numpy.random.Generator, optional
+
+        Returns
+        -------
+        ndarray of shape (draws, T, p)
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the number of draws is not whole, or below one, or the states are not smoothed ones.
+
+        References
+        ----------
+        .. [1] S. Godsill, A. Doucet, M. West, Monte Carlo smoothing for nonlinear time series, JASA 99
+           (2004), 156-168.
+        """
+        whole("draws", draws)
+        if self.paths is None:
+            raise ValueError(
+                f"the states are {self.kind} ones, each time by itself; paths are drawn given all "
+                "observations: take `smooth(...)` of the filter"
+            )
+        return self.paths(draws, generator_of(random_seed))
 
     @property
     def total_weight(self) -> np.ndarray:
@@ -276,7 +313,12 @@ class FilteredStates:
         return to_xarray(self, probability)
 
     def to_arviz(
-        self, draws: int = 500, *, chains: int = 2, random_seed: int | np.random.Generator | None = None
+        self,
+        draws: int = 500,
+        *,
+        chains: int = 2,
+        random_seed: int | np.random.Generator | None = None,
+        paths: bool = False,
     ) -> Any:
         """Draws and weights for ArviZ.
 
@@ -286,6 +328,8 @@ class FilteredStates:
             Of each chain.
         chains : int
         random_seed : int or numpy.random.Generator, optional
+        paths : bool
+            Whether draws are whole paths (`draw_paths`); otherwise those of each time are independent.
 
         Returns
         -------
@@ -294,9 +338,9 @@ class FilteredStates:
         Raises
         ------
         TypeError, ValueError
-            If a number is not whole, or below one.
+            If a number is not whole, or below one, or there are no paths.
         """
-        return to_arviz(self, draws, chains, random_seed)
+        return to_arviz(self, draws, chains, random_seed, paths)
 
     def plot(self, truth: np.ndarray | None = None, *, ax: Any = None, **options: Any) -> np.ndarray:
         """Bands of the states, and the truth where it is given.
@@ -321,13 +365,15 @@ class FilteredStates:
         """
         return plot_states(self, truth, ax=ax, **options)
 
-    def _posteriors(self, together: int = 256) -> list[Posterior]:
-        found = []
+    @cached_property
+    def _probabilities(self) -> np.ndarray:
+        """Weights (T, N) projected onto the simplex: means, intervals and covariances share them."""
         # All at once would hold several arrays of the weights' size.
-        for first in range(0, len(self), together):
-            rows = project_rows_to_simplex(self.atoms, self.weights[first : first + together])
-            found += [self[first + i].projected(row) for i, row in enumerate(rows)]
-        return found
+        rows = [self.weights[i : i + 256] for i in range(0, len(self), 256)]
+        return np.vstack([project_rows_to_simplex(self.atoms, part) for part in rows])
+
+    def _posteriors(self) -> list[Posterior]:
+        return [self[t].projected(row) for t, row in enumerate(self._probabilities)]
 
 
 FilteredStates.weights = OnDemand()  # type: ignore[assignment]
@@ -358,7 +404,11 @@ def to_xarray(states: FilteredStates, probability: float = 0.9) -> xr.Dataset:
 
 
 def to_arviz(
-    states: FilteredStates, draws: int, chains: int, random_seed: int | np.random.Generator | None
+    states: FilteredStates,
+    draws: int,
+    chains: int,
+    random_seed: int | np.random.Generator | None,
+    paths: bool = False,
 ) -> Any:
     """Filtered states for ArviZ."""
     from pymc_kbr.posterior.arviz import WEIGHTED_ATOMS, pack
@@ -366,14 +416,17 @@ def to_arviz(
     whole("draws", draws)
     whole("chains", chains)
     # Draws first, which are then cut into chains.
-    drawn = states.draw(draws * chains, random_seed).transpose(1, 0, 2)
+    if paths:
+        drawn = states.draw_paths(draws * chains, random_seed)
+    else:
+        drawn = states.draw(draws * chains, random_seed).transpose(1, 0, 2)
     shape = (chains, draws, *drawn.shape[1:])
     dims = ("chain", "draw", "time", "state_dim")
     coords = {"time": states.times, "state_dim": list(states.names)}
     attrs = {
         "inference_library": "pymc_kbr",
         "kind": states.kind,
-        "note": "draws are independent at each time: they are no paths",
+        "note": "draws are whole paths" if paths else "draws are independent at each time: they are no paths",
     }
     posterior = xr.Dataset(
         {"state": (dims, drawn.reshape(shape))},

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,8 +18,19 @@ from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.embedding.embedding import Atoms
+from pymc_kbr.embedding.projection import project_rows_to_simplex
+from pymc_kbr.embedding.rules import SquaredRule
 from pymc_kbr.filtering.filtered_states import FilteredStates
-from pymc_kbr.filtering.gaussian import Moments, Step, as_step, merged, moments_of_draws
+from pymc_kbr.filtering.gaussian import (
+    GaussianFilter,
+    Mixture,
+    Moments,
+    Step,
+    as_step,
+    merged,
+    moments_of_draws,
+)
+from pymc_kbr.filtering.predicted_observations import KernelScore, PredictedObservations, smoothed_atoms
 from pymc_kbr.filtering.recursion import Belief, Recursion
 from pymc_kbr.filtering.smoothing import PLAIN, BackwardPass, BeliefChoice
 from pymc_kbr.filtering.training import UNLABELLED, Labels, Units, evenly_spaced
@@ -117,6 +129,39 @@ def far_beyond(rows: np.ndarray, trained: np.ndarray, deviations: float = 10.0) 
     )
 
 
+# --- draws of whole paths ---
+
+
+@dataclass(frozen=True, eq=False)
+class PathsOfMoments:
+    """Draws of whole paths of a belief by its moments."""
+
+    beliefs: list[Moments]
+    steps: list[Step]
+    units: Units
+
+    def __call__(self, draws: int, rng: np.random.Generator) -> np.ndarray:
+        """Paths (draws, T, p)."""
+        drawn = GaussianFilter.draw_paths(self.beliefs, self.steps, draws, rng)
+        return drawn * self.units.deviation + self.units.centre
+
+
+@dataclass(frozen=True, eq=False)
+class PathsOfWeights:
+    """Draws of whole paths among the training states."""
+
+    # Shapes: filtered (T, N); states (N, p), in the user's units.
+
+    back: BackwardPass
+    filtered: np.ndarray
+    controls: np.ndarray | None
+    states: np.ndarray
+
+    def __call__(self, draws: int, rng: np.random.Generator) -> np.ndarray:
+        """Paths (draws, T, p)."""
+        return self.states[self.back.draw_paths(self.filtered, self.controls, draws, rng)]
+
+
 @dataclass(frozen=True, eq=False)
 class FittedFilter:
     """The recursion with the scale, the atoms and the names of what it was fitted to."""
@@ -129,16 +174,22 @@ class FittedFilter:
     labels: Labels = UNLABELLED
     how: BeliefChoice = PLAIN
 
+    def with_transition(self, draw: Any) -> FittedFilter:
+        """The same with another known transition."""
+        recursion, gaussian = self.recursion.with_transition(draw), self.how.gaussian
+        if gaussian is not None:
+            training = self.recursion.training
+            gaussian = GaussianFilter(training, draw, self.recursion.how.seed, gaussian)
+        return replace(self, recursion=recursion, how=replace(self.how, gaussian=gaussian))
+
     def run(
         self, observations: Any, initial: Any, controls: Any, times: Any, smooth: bool = False
     ) -> FilteredStates:
         """Filtered or smoothed states."""
         gaussian = self.how.gaussian
-        if smooth and gaussian is None and not len(self.recursion.training.previous):
-            raise ValueError(
-                "the step back is learnt from transitions, and the filter was fitted to pairs alone; give "
-                "`transitions` to fit, for instance draws of the known one"
-            )
+        paths: Any = None
+        if smooth:
+            self.check_smooths()
         rows = observed_rows(self.units, observations, self.labels.observations)
         if smooth and np.isnan(rows).all():
             raise ValueError(
@@ -152,15 +203,68 @@ class FittedFilter:
             # What no training row is like tells nothing to a regression: the prediction goes on.
             seen = np.where(outside[:, None], np.nan, rows) if self.how.skips else rows
             weights, scaled = self.filtered(seen, initial, controls)
-            if smooth and self.how.smooths:
-                weights = BackwardPass(self.recursion)(weights, scaled)
-            return self.states(weights, kind, times, None, rows, outside)
+            if smooth:
+                back = BackwardPass(self.recursion)
+                paths = PathsOfWeights(back, weights, scaled, self.atoms.points)
+                weights = back(weights, scaled) if self.how.smooths else weights
+            return self.states(weights, kind, times, None, rows, outside, paths)
         first, scaled = self._first(initial), self.controls(controls, len(rows) - 1, len(rows))
-        beliefs, steps = gaussian.run(rows, scaled, first)
-        if smooth and self.how.smooths:
-            beliefs = gaussian.smooth(beliefs, steps)
+        beliefs, steps, _ = gaussian.run(rows, scaled, first)
+        if smooth:
+            paths = PathsOfMoments(beliefs, steps, self.units)
+            beliefs = gaussian.smooth(beliefs, steps) if self.how.smooths else beliefs
         return self.states(
-            lambda: self.filtered(rows, initial, controls)[0], kind, times, beliefs, rows, outside
+            lambda: self.filtered(rows, initial, controls)[0], kind, times, beliefs, rows, outside, paths
+        )
+
+    def check_smooths(self) -> None:
+        """Refuse a step back of weights that was not learnt."""
+        if self.how.gaussian is None and not len(self.recursion.training.previous):
+            raise ValueError(
+                "the step back is learnt from transitions, and the filter was fitted to pairs alone; give "
+                "`transitions` to fit, for instance draws of the known one, or take correction=True"
+            )
+
+    def predicted_observations(
+        self, observations: Any, initial: Any, controls: Any, times: Any
+    ) -> PredictedObservations:
+        """Each observation given those before it."""
+        rows = observed_rows(self.units, observations, self.labels.observations)
+        evenly_spaced(times, len(rows))
+        self._check_initial(initial)
+        scaled = self.controls(controls, len(rows) - 1, len(rows))
+        gaussian, recursion = self.how.gaussian, self.recursion
+        training = recursion.training.observations
+        skipped = self.how.skips and gaussian is None
+        seen = np.where(self._seen.outside(rows)[:, None], np.nan, rows) if skipped else rows
+
+        def weights() -> np.ndarray:
+            return np.array([ahead.gamma for ahead, _ in self.steps(seen, scaled, initial)])
+
+        kept: Any = weights
+        score = KernelScore(training)
+        if gaussian is None:
+            kept = weights()
+            kernel = recursion.settings.observation_kernel
+            projected = project_rows_to_simplex(Atoms(training, kernel), kept)
+            found = [smoothed_atoms(training, shares) for shares in projected]
+            scores = [score.of_weights(w, row) for w, row in zip(kept, rows, strict=True)]
+        else:
+            found = gaussian.run(rows, scaled, self._first(initial))[2]
+            scores = [score.of_mixture(one, row) for one, row in zip(found, rows, strict=True)]
+        names, centre, unit = self.units.of_predictions(rows.shape[1], self.labels.observations)
+        mixtures = []
+        for one in found:
+            squares = unit**2 if one.covariances.ndim == 2 else np.outer(unit, unit)
+            mixtures.append(Mixture(one.shares, one.means * unit + centre, one.covariances * squares))
+        return PredictedObservations(
+            tuple(mixtures),
+            rows * unit + centre,
+            kept,
+            Atoms(training, recursion.settings.observation_kernel),
+            np.array(scores),
+            names,
+            np.arange(len(rows)) if times is None else np.asarray(times),
         )
 
     def _first(self, initial: Any) -> Step:
@@ -170,16 +274,17 @@ class FittedFilter:
         self._check_initial(initial)
         if isinstance(initial, Belief):
             return gaussian.predict(self.moments_of(initial))
-        # The regression of "conditional_mean" stands for the training's own distribution, too.
+        # "published" and the regression of "conditional_mean" stand for the training's own distribution, too.
         if initial is None or isinstance(initial, str):
             return as_step(gaussian.start)
         draws = draws_of_states(self.units, initial, self.atoms.points.shape[1], self.labels.states)
         return as_step(moments_of_draws(draws))
 
     def _check_initial(self, initial: Any) -> None:
-        if isinstance(initial, str) and initial != "conditional_mean":
+        if isinstance(initial, str) and initial not in ("conditional_mean", "published"):
             raise ValueError(
-                f"initial is {shown(initial)}; it may be draws (l, p), a Belief or 'conditional_mean'"
+                f"initial is {shown(initial)}; it may be draws (l, p), a Belief, 'conditional_mean' or "
+                "'published'"
             )
         if isinstance(initial, Belief) and self.recursion.controlled:
             raise ValueError(
@@ -193,21 +298,34 @@ class FittedFilter:
         # The last row's control acts after all observations: it may be given, and is not read.
         scaled = self.controls(controls, len(rows) - 1, len(rows))
         self._check_initial(initial)
-        # Its first step is no update of a prior: the regression stands for prior and likelihood together.
-        if isinstance(initial, str):
-            return self._after_first(rows, scaled), scaled
-        return self.recursion.run(rows, scaled, self._started(initial)), scaled
+        weights = np.empty((len(rows), self.recursion.size))
+        for t, (_, after) in enumerate(self.steps(rows, scaled, initial)):
+            weights[t] = after
+        return weights, scaled
 
-    def _after_first(self, rows: np.ndarray, controls: np.ndarray | None) -> np.ndarray:
-        first = self.recursion.conditional_mean(rows[0])
-        if len(rows) == 1:
-            return first[None]
-        ahead = self.recursion.predict(first, None if controls is None else controls[0])
-        later = None if controls is None else controls[1:]
-        return np.vstack([first[None], self.recursion.run(rows[1:], later, ahead)])
+    def steps(
+        self, rows: np.ndarray, controls: np.ndarray | None, initial: Any
+    ) -> Iterator[tuple[Predicted, np.ndarray]]:
+        """Each step's prediction and the weights after its observation, from scaled rows and controls."""
+        recursion, started, ridge = self.recursion, self._started(initial), None
+        squared = isinstance(recursion.how.rule, SquaredRule)
+        if not isinstance(initial, str) or (initial == "published" and not squared):
+            yield from recursion.steps(rows, controls, started)
+            return
+        if initial == "published":
+            # Fukumizu 2013 starts with eq. 8, whose epsilon is that of eq. 17.
+            ridge = recursion.settings.prior_regularisation
+        # No update of a prior: the regression stands for prior and likelihood together.
+        first = recursion.conditional_mean(rows[0], ridge)
+        yield started, first
+        if len(rows) > 1:
+            ahead = recursion.predict(first, None if controls is None else controls[0])
+            yield from recursion.steps(rows[1:], None if controls is None else controls[1:], ahead)
 
     def _started(self, initial: Any) -> Predicted:
-        if initial is None:
+        if isinstance(initial, str) and initial == "published":
+            return self.recursion.start_of_embedding()
+        if initial is None or isinstance(initial, str):
             return self.recursion.start()
         if isinstance(initial, Belief):
             self.check_belief(initial)
@@ -313,6 +431,7 @@ class FittedFilter:
         moments: list[Moments] | None = None,
         rows: np.ndarray | None = None,
         outside: np.ndarray | None = None,
+        paths: Any = None,
     ) -> FilteredStates:
         """A result with the warnings about its steps; weights (T, N), or a function that makes them."""
         unit, both = self.units.deviation, None
@@ -331,7 +450,7 @@ class FittedFilter:
         )
         labels = np.arange(count) if times is None else np.asarray(times)
         return FilteredStates(
-            weights, self.atoms, self.support, kind, self.point, self.names, labels, both, flags, said
+            weights, self.atoms, self.support, kind, self.point, self.names, labels, both, flags, said, paths
         )
 
     @cached_property

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +42,19 @@ class How:
     solver: Any
     draw: Any = None
     seed: int = 0
+
+
+class Later:
+    """A transition that is made when it is first used."""
+
+    def __init__(self, make: Callable[[], Transition]) -> None:
+        self._make = make
+        self._made: Transition | None = None
+
+    def __call__(self, weights: np.ndarray, control: np.ndarray | None) -> Predicted:
+        """See `Transition`."""
+        made = self._made = self._made or self._make()
+        return made(weights, control)
 
 
 class Recursion:
@@ -93,6 +108,12 @@ class Recursion:
         weights[self.training.pairs] = gamma
         return Predicted(gamma, lambda: weights)
 
+    def start_of_embedding(self) -> Predicted:
+        """The embedding of all training states, 1 / N each, through the sum rule: Xu 2022, Algorithm 2."""
+        weights = np.full(self.size, 1 / self.size)
+        gamma = self._sum_rule(self.states.apply(weights)[self.training.pairs])
+        return Predicted(gamma, lambda: weights)
+
     def predict(self, weights: np.ndarray, control: np.ndarray | None = None) -> Predicted:
         """One step ahead of weights (N,)."""
         return self._transition(weights, control)
@@ -125,13 +146,14 @@ class Recursion:
     ) -> AbstractContextManager[object]:
         return one_blas_thread() if self.count <= on_one_thread else nullcontext()
 
-    def conditional_mean(self, observation: np.ndarray) -> np.ndarray:
+    def conditional_mean(self, observation: np.ndarray, ridge: float | None = None) -> np.ndarray:
         """Weights (N,) of the state given one observation alone, by regression on the training pairs."""
         there = ~np.isnan(observation)
         if not there.any():
             return self.start().weights
         gram = self.observed(there)
-        ridge = self.how.rule.ridge(self.settings.regularisation)
+        if ridge is None:
+            ridge = self.how.rule.ridge(self.settings.regularisation)
         regression = Regression(gram, ridge, self.how.centred)
         return self._placed(regression(gram.cross(observation[None, there])[:, 0], 1.0))
 
@@ -173,6 +195,13 @@ class Recursion:
             self.states, data.pairs, data.previous, data.following, regression, self._sum_rule, controls
         )
 
+    def with_transition(self, draw: Any) -> Recursion:
+        """The same with another known transition, which is made when a step first needs it."""
+        other = copy(self)
+        other.how = replace(self.how, draw=draw)
+        other._transition = Later(other._made_transition)
+        return other
+
     def _with_controls(self, gram: Gram) -> Gram:
         """The Gram matrix of previous states and controls together."""
         data, settings = self.training, self.settings
@@ -189,11 +218,20 @@ class Recursion:
     def run(self, observations: np.ndarray, controls: np.ndarray | None, predicted: Predicted) -> np.ndarray:
         """Weights (T, N) of the filtered beliefs at observations (T, d), from the first one's prediction."""
         weights = np.empty((len(observations), self.size))
-        for t, row in enumerate(observations):
-            if t:
-                predicted = self.predict(weights[t - 1], None if controls is None else controls[t - 1])
-            weights[t] = self.update(predicted, row)
+        for t, (_, after) in enumerate(self.steps(observations, controls, predicted)):
+            weights[t] = after
         return weights
+
+    def steps(
+        self, observations: np.ndarray, controls: np.ndarray | None, predicted: Predicted
+    ) -> Iterator[tuple[Predicted, np.ndarray]]:
+        """Each step's prediction, and the weights (N,) after its observation."""
+        weights = None
+        for t, row in enumerate(observations):
+            if weights is not None:
+                predicted = self.predict(weights, None if controls is None else controls[t - 1])
+            weights = self.update(predicted, row)
+            yield predicted, weights
 
 
 def _of_states(settings: FilterSettings) -> tuple[Any, ...]:

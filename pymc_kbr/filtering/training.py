@@ -388,6 +388,17 @@ class Units:
         found[~missing] = seen
         return found
 
+    def of_predictions(
+        self, columns: int, labels: tuple[str, ...] | None
+    ) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
+        """Names, centres and units of predicted observations; features have no other unit than their own."""
+        summary = self.observations
+        if not isinstance(summary, Scaler):
+            return tuple(f"feature_{i}" for i in range(columns)), np.zeros(columns), np.ones(columns)
+        names = labels or [f"observation_{i}" for i in range(summary.size)]
+        kept = np.flatnonzero(summary.kept)
+        return tuple(names[i] for i in kept), summary.centre[kept], summary.scale[kept]
+
     def states(self, rows: np.ndarray) -> np.ndarray:
         """States (k, p), scaled."""
         return (rows - self.centre) / self.deviation

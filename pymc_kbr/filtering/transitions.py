@@ -12,9 +12,6 @@ from pymc_kbr.gram import Gram, LowRankGram, Operator
 from pymc_kbr.gram.dense import CachedGram, part_of
 from pymc_kbr.kernels import Kernel
 
-MOST_WHOLE = 2_000
-"""States up to which a learnt transition is kept as two matrices: a step then costs a product each."""
-
 
 class SumRule:
     """Weights of the observed states that represent an embedding: the kernel sum rule, factored once."""
@@ -89,6 +86,9 @@ class LearntTransition:
         regression: Regression,
         sum_rule: SumRule,
         controls: tuple[Kernel, np.ndarray] | None = None,
+        *,
+        # States up to which two matrices, a product each in a step, are worth their memory (64 MB).
+        most_whole: int = 2_000,
     ) -> None:
         self._states, self._pairs = states, pairs
         self._previous, self._following = previous, following
@@ -96,7 +96,7 @@ class LearntTransition:
 
         # One product in the place of four: worth its memory where there are few states.
         self._whole: tuple[np.ndarray, np.ndarray] | None = None
-        if controls is None and isinstance(states, CachedGram) and states.size <= MOST_WHOLE:
+        if controls is None and isinstance(states, CachedGram) and states.size <= most_whole:
             self._whole = self._as_matrices(states)
 
     def _as_matrices(self, states: CachedGram) -> tuple[np.ndarray, np.ndarray]:
@@ -190,8 +190,8 @@ def conditioned(
     total: float = 1.0,
 ) -> np.ndarray:
     """Weights of rows (z_i, x_i) under a prior, given a point of x or an embedding on x."""
-    # Shapes: gamma (n,); values (n,); returned: (n,).
-    weights = np.zeros(len(gamma))
+    # Shapes: gamma (n,); values (n,), or (n, k) of k points; returned: the same.
+    weights = np.zeros(values.shape)
     rows = np.arange(len(gamma))
     if isinstance(rule, ImportanceWeighted):
         rows = np.flatnonzero(gamma > 0)
@@ -208,8 +208,9 @@ def conditioned(
         return weights
     centre, prior = positive / positive.sum(), prior / prior.sum()
     mean = part.apply(centre)
-    about = at - total * mean - (centre @ at - total * (centre @ mean))
+    column = (slice(None), *[None] * (values.ndim - 1))
+    about = at - total * mean[column] - (centre @ at - total * (centre @ mean))
     found = rule.operator(part.centred(centre), prior, regularisation).solve(about)
     # The coefficients of centred features: the mean is taken out, and the prior put back.
-    weights[rows] = found - found.sum() * centre + total * prior
+    weights[rows] = found - found.sum(axis=0) * centre[column] + total * prior[column]
     return weights

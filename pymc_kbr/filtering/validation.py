@@ -144,6 +144,27 @@ def observed_rows(units: Units, observations: Any, names: Sequence[str] | None =
     return scaled
 
 
+def unlabelled_rows(
+    units: Units, training: Training, given: Any, tuning: str, fewest: int = 20
+) -> list[np.ndarray]:
+    """Sequences of observations without states, scaled; as few steps as held-out ones may be, or more."""
+    if given is None:
+        return []
+    if tuning == "published" or training.controls is not None:
+        what = "tuning is 'published'" if tuning == "published" else "the training has controls"
+        raise ValueError(f"unlabelled observations are given, and {what}; leave one of the two out")
+    several = isinstance(given, list | tuple) and len(given) > 0 and all(np.ndim(one) == 2 for one in given)
+    parts = list(given) if several else [given]
+    found = [observed_rows(units, part, training.labels.observations) for part in parts]
+    seen = sum(int((~np.isnan(rows).all(axis=1)).sum()) for rows in found)
+    if seen < fewest:
+        raise ValueError(
+            f"the unlabelled sequences have {seen} observations; settings are chosen on {fewest} or more: "
+            "give more of them, or leave `unlabelled` out"
+        )
+    return found
+
+
 def draws_of_states(units: Units, initial: Any, p: int, names: Sequence[str] | None = None) -> np.ndarray:
     """Draws (l, p) of the first state's prior, scaled."""
     rows = rows_of("the draws of the initial prior", initial, names)

@@ -6,7 +6,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from case_studies.filtering import camera, circles, images, kalman, maze, recurrent, room, sprite, surveys
+from case_studies.filtering import (
+    camera,
+    circles,
+    convergence,
+    images,
+    kalman,
+    maze,
+    recurrent,
+    room,
+    sprite,
+    surveys,
+)
 from case_studies.filtering.dynamics import DYNAMICS
 from case_studies.filtering.lines import add_lines
 from case_studies.filtering.rivals import extended_kalman, particles
@@ -174,3 +185,33 @@ def test_the_recurrent_network_reads_windows(rng, monkeypatch):
     seen = state + 0.1 * rng.normal(size=(90, 3))
     found = recurrent.predicted(state[:70], seen[:70], seen[70:], None, 0)
     assert np.mean((found - state[70:]) ** 2) < np.mean((state[70:] - state[:70].mean()) ** 2)
+
+
+def test_the_expectation_of_the_study_of_convergence_is_exact():
+    theta, x = np.linspace(-6, 6, 4001), np.array([[-1.0], [0.2], [2.0]])
+    logs = -0.5 * ((theta - convergence.PRIOR_MEAN) / convergence.PRIOR_DEVIATION) ** 2
+    logs = logs - 0.5 * ((x - theta) / convergence.NOISE) ** 2
+    weights = np.exp(logs) / np.exp(logs).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(convergence.exact(x), weights @ np.exp(-0.5 * theta**2), rtol=1e-12)
+    errors = {name: convergence.line(100, 0, name)["error"] for name in convergence.METHODS}
+    assert errors["chosen"] < errors["theorem_3_6"] < 1
+
+
+@pytest.mark.parametrize(
+    ("page", "table"),
+    [
+        ("smoothers", lambda: pd.read_csv(convergence.HERE / "steps_back.csv").iloc[:, 1:]),
+        ("convergence", lambda: convergence.means(pd.read_csv(convergence.HERE / "convergence.csv"))),
+    ],
+)
+def test_pages_have_the_figures_of_their_files(page, table):
+    lines = (convergence.HERE / f"{page}.md").read_text().splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")][
+        2:
+    ]
+    values = table().to_numpy()
+    assert len(rows) == len(values)
+    for row, line in zip(rows, values, strict=True):
+        for cell, value in zip(row[1:], line, strict=True):
+            # As many decimals as the cell has, of values that were rounded once before.
+            assert abs(float(cell) - value) <= 0.55 * 10.0 ** -len(cell.partition(".")[2])

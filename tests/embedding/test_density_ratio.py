@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.linalg import inv, solve
+from scipy.stats import norm
 
 from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.embedding import density_ratio
@@ -12,6 +13,7 @@ from pymc_kbr.embedding.density_ratio import (
     choose_ratio,
     kulsif,
     leave_one_out_scores,
+    relative_ratio,
 )
 from pymc_kbr.embedding.embedding import Atoms, Embedding
 from pymc_kbr.embedding.rules import ImportanceWeighted, SquaredRule, chain_rule, prior_values, sum_rule
@@ -160,3 +162,45 @@ def test_delta_keeps_as_many_degrees_of_freedom(scale, ridge, rng):
     assert kept == pytest.approx(np.sum(spectrum / (spectrum + ridge)), rel=1e-9)
     assert SquaredRule().regularisation(ridge, np.full(5, scale)) == pytest.approx(scale * ridge)
     assert SquaredRule().ridge(delta) == pytest.approx(np.sqrt(delta))
+
+
+def test_the_relative_ratio_is_the_minimiser_of_its_loss():
+    rng = np.random.default_rng(2)
+    theta, draws = rng.normal(size=(25, 2)), 0.5 * rng.normal(size=(12, 2)) + 0.3
+    a, eta, share = rng.dirichlet(np.ones(12)), 0.03, 0.3
+    prior = Embedding(Atoms(draws, KERNEL), a)
+    found = relative_ratio(KERNEL, theta, prior, eta, share)
+    # In the coordinates of the features of all points: r = (C + eta I)^-1 m.
+    gram = KERNEL(np.vstack([theta, draws]))
+    values, vectors = np.linalg.eigh(gram)
+    phi = vectors * np.sqrt(np.maximum(values, 0))
+    c = share * (phi[25:].T * a) @ phi[25:] + (1 - share) * phi[:25].T @ phi[:25] / 25
+    r = solve(c + eta * np.eye(37), phi[25:].T @ a)
+    np.testing.assert_allclose(found, phi[:25] @ r, rtol=0, atol=1e-12)
+
+    def loss(r):
+        at = phi @ r
+        squares = share * a @ at[25:] ** 2 + (1 - share) * np.mean(at[:25] ** 2)
+        return 0.5 * squares - a @ at[25:] + 0.5 * eta * r @ r
+
+    assert all(loss(r) <= loss(r + 0.01 * rng.normal(size=37)) for _ in range(20))
+    plain = relative_ratio(KERNEL, theta, prior, eta, 0.0)
+    np.testing.assert_allclose(plain, 25 * kulsif(DenseGram(KERNEL, theta), prior, eta), atol=1e-12)
+
+
+def test_the_relative_ratio_is_near_the_true_one_and_bounded():
+    rng = np.random.default_rng(3)
+    theta, draws = rng.normal(size=(1500, 1)), 0.3 * rng.normal(size=(1500, 1))
+    prior = Embedding(Atoms(draws, Gaussian(0.3)), np.full(1500, 1 / 1500))
+    ratio = norm.pdf(theta[:, 0], scale=0.3) / norm.pdf(theta[:, 0])
+    for share in (0.2, 0.5):
+        found = relative_ratio(Gaussian(0.3), theta, prior, 1e-3, share)
+        exact = ratio / (share * ratio + 1 - share)
+        assert np.sqrt(np.mean((found - exact) ** 2)) < 0.15
+        assert found.max() < 1.1 / share
+    for wrong in (-0.1, 1.0):
+        with pytest.raises(ValueError, match="share"):
+            relative_ratio(Gaussian(0.3), theta, prior, 1e-3, wrong)
+    signed = Embedding(prior.atoms, np.linspace(-1, 2, 1500) / 750)
+    with pytest.raises(ValueError, match="negative"):
+        relative_ratio(Gaussian(0.3), theta, signed, 1e-3, 0.1)

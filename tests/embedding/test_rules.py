@@ -295,3 +295,37 @@ def test_a_prior_and_a_density_ratio_are_refused(cls):
 def test_kernel_density_refuses_other_priors(prior):
     with pytest.raises(ValueError, match=r"negative weights|3 parameters"):
         pk.KernelDensity(prior=prior).fit(THETA, X)
+
+
+def test_the_rules_have_public_names():
+    assert pk.rules.sum_rule is sum_rule
+    assert "rules" in dir(pk)
+    gamma = pk.rules.sum_rule(DenseGram(ON_THETA, THETA), PRIOR, N * 1e-2)
+    for rule, ridge in ((None, 1e-3), (SquaredRule(), 1e-4)):
+        found = pk.rules.bayes_rule(DenseGram(ON_X, X), gamma, OBSERVED, ridge, rule)
+        d = np.diag(gamma if rule else np.maximum(gamma, 0))
+        if rule is None:
+            expected = np.sqrt(d) @ solve(
+                np.sqrt(d) @ G_X @ np.sqrt(d) + ridge * np.eye(N), np.sqrt(d) @ CROSS
+            )
+        else:
+            expected = d @ G_X @ solve(d @ G_X @ d @ G_X + ridge * np.eye(N), d @ CROSS)
+        np.testing.assert_allclose(found, expected.T, atol=1e-9)
+    plain = pk.rules.bayes_rule(DenseGram(ON_X, X), None, OBSERVED, 1e-3)
+    np.testing.assert_allclose(plain, solve(G_X + N * 1e-3 * np.eye(N), CROSS).T, atol=1e-10)
+
+
+def test_the_shrunk_mean_embedding_is_its_closed_form_and_its_operators():
+    x, kernel, ridge = THETA[:30], Gaussian(0.9), 0.05
+    gram = kernel(x)
+    found = pk.rules.shrunk_mean_embedding(DenseGram(kernel, x), 30 * ridge)
+    closed = solve(gram + 30 * ridge * np.eye(30), gram @ np.ones(30)) / 30
+    np.testing.assert_allclose(found, closed, rtol=0, atol=1e-12)
+    # C (C + lambda I)^-1 mu with features Phi = U s V' in their own coordinates.
+    values, vectors = np.linalg.eigh(gram)
+    phi = vectors * np.sqrt(np.maximum(values, 0))  # a row for each point
+    covariance, mean = phi.T @ phi / 30, phi.mean(axis=0)
+    shrunk = covariance @ solve(covariance + ridge * np.eye(30), mean)
+    np.testing.assert_allclose(phi.T @ found, shrunk, rtol=0, atol=1e-12)
+    own = Embedding(Atoms(x, kernel), np.full(30, 1 / 30))
+    np.testing.assert_allclose(found, sum_rule(DenseGram(kernel, x), own, 30 * ridge), rtol=0, atol=1e-12)

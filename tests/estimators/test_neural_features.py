@@ -98,6 +98,50 @@ def test_what_is_learnt_tells_of_the_parameters(torch, table):
     assert errors[0] < errors[1]
 
 
+def test_uncentred_features_have_the_loss_as_printed_with_the_weights_of_another_prior(torch, table):
+    theta, x = table
+    ratio = np.exp(-((theta[:, 0] - 1) ** 2))
+    start = torch.nn.Linear(3, 2).double()
+    options = {
+        "network": start,
+        "centred": False,
+        "regularisation": 0.1,
+        "held_out": 0.0,
+        "random_features": 12,
+    }
+    for given in (None, ratio):
+        made = NeuralFeatures(**options, steps=1, rows=200, learning_rate=1e-12).fit(x, theta, given)
+        weights = np.full(200, 1 / 200) if given is None else given / given.sum()
+        scaled = made.scaler.transform(x)
+        psi = scaled @ start.weight.detach().numpy().T + start.bias.detach().numpy()
+        # The same generator draws the rows that are held out before the frequencies.
+        rng = np.random.default_rng(0)
+        rng.permutation(200)
+        phi = NeuralFeatures(**options)._of_parameters(theta, rng)
+        expected = closed_form(psi, phi, weights, 0.1, False)
+        assert made.losses[0][1] == pytest.approx(expected, rel=1e-12)
+        np.testing.assert_allclose(made.transform(x), psi, atol=1e-9)
+    for wrong in (ratio[:5], -ratio, np.zeros(200)):
+        with pytest.raises(ValueError, match="one for each of the 200 rows"):
+            NeuralFeatures(**options).fit(x, theta, wrong)
+
+
+def test_weights_direct_features_to_where_the_prior_is(torch):
+    rng = np.random.default_rng(0)
+    theta = rng.uniform(-2, 2, size=(400, 1))
+    # Below zero the first statistic tells of the parameter, above it the second.
+    x = np.where(theta < 0, [1.0, 0.0], [0.0, 1.0]) * theta + 0.05 * rng.normal(size=(400, 2))
+    x[theta[:, 0] < 0, 1] = rng.normal(size=np.sum(theta < 0))
+    x[theta[:, 0] >= 0, 0] = rng.normal(size=np.sum(theta >= 0))
+    errors = []
+    torch.manual_seed(0)
+    for side in (theta[:, 0] > 0, theta[:, 0] < 0):
+        made = NeuralFeatures(features=1, network=torch.nn.Linear(2, 1), learning_rate=3e-2)
+        psi = made.fit(x, theta, side.astype(float)).transform(x)[side]
+        errors.append(1 - np.corrcoef(psi[:, 0], theta[side, 0])[0, 1] ** 2)
+    assert max(errors) < 0.1
+
+
 def test_a_seed_decides_and_nothing_of_the_callers_changes(torch, table):
     theta, x = table
     own = torch.nn.Linear(3, 2)

@@ -36,6 +36,31 @@ def test_the_first_belief_is_the_conditional_mean(sequence):
         np.testing.assert_allclose(kbf.filter(observed).weights, same, atol=1e-10)
 
 
+def test_the_published_starts_are_as_printed(sequence):
+    z, x, observed = sequence
+    written = WrittenOut(z, x, "iw_kbr", False, 1e-2)
+    # Xu 2022, Algorithm 2: Algorithm 1 with the prior's embedding of even weights.
+    gamma = np.linalg.solve(written.gz + N * SETTINGS["prior_regularisation"] * np.eye(N), written.gz.mean(1))
+    found = fixed(centred=False).fit(z, x).filter(observed, initial="published").weights
+    np.testing.assert_allclose(found[0], written.update(gamma, observed[0]), rtol=0, atol=1e-12)
+    after = written.update(written.gamma(written.predict(found[0])), observed[1])
+    np.testing.assert_allclose(found[1], after, atol=1e-10)
+    # Fukumizu 2013: (G_Y + T epsilon I)^-1 k_Y; the factor T that is printed is no part of eq. 8.
+    k = gram(x, observed[:1], SETTINGS["observation_bandwidth"])[:, 0]
+    first = np.linalg.solve(written.gx + N * SETTINGS["prior_regularisation"] * np.eye(N), k)
+    squared = fixed("kbr").fit(z, x)
+    found = squared.filter(observed, initial="published").weights
+    np.testing.assert_allclose(found[0], first, rtol=0, atol=1e-12)
+    ahead = squared.predict_observations(observed, initial="published").weights
+    theirs = WrittenOut(z, x, "kbr", False, 1e-3)
+    np.testing.assert_allclose(ahead[1], theirs.gamma(theirs.predict(first)), atol=1e-10)
+    np.testing.assert_allclose(
+        fixed().fit(z, x).filter(observed, initial="published").weights,
+        fixed().fit(z, x).filter(observed).weights,
+        atol=1e-10,
+    )
+
+
 def test_a_prior_by_draws_goes_through_the_sum_rule(sequence, rng):
     z, x, observed = sequence
     draws = 0.3 * rng.normal(size=(15, 2)) + [1, 0]

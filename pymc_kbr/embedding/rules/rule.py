@@ -37,6 +37,34 @@ class Rule(Protocol):
         """
 
 
+# --- weights that are shrunk ---
+
+
+def shrunk_mean_embedding(gram: Gram, ridge: float) -> np.ndarray:
+    """Weights of a sample's own points for the spectral kernel mean shrinkage estimator (S-KMSE).
+
+    Parameters
+    ----------
+    gram : Gram
+        G, of the sample's points.
+    ridge : float
+        n * lambda.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        (G + n lambda I)^-1 G 1 / n: the `sum_rule` of the sample's empirical embedding. The operator form is
+        C (C + lambda I)^-1 mu, with the empirical covariance operator C and embedding mu; the posterior mean
+        of a `BayesianKernelEmbedding` is the same with another kernel on the left.
+
+    References
+    ----------
+    .. [1] S. Flaxman, D. Sejdinovic, J. Cunningham, S. Filippi, Bayesian learning of kernel embeddings, UAI
+       (2016), eq. 9; K. Muandet et al., Kernel mean estimation and Stein effect (2013), proposition 12.
+    """
+    return gram.regularised(ridge).solve(gram.apply(np.full(gram.size, 1 / gram.size)))
+
+
 # --- expectations and a point estimate ---
 
 
@@ -127,6 +155,39 @@ def chain_rule(gram: Gram, prior: Embedding, ridge: float, centred: bool = False
         return gram.regularised(ridge).solve(cross) * prior.weights
     own = np.full(gram.size, 1 / gram.size)
     return (own[:, None] + gram.regularised(ridge).solve(cross - gram.apply(own)[:, None])) * prior.weights
+
+
+# --- kernel Bayes' rule ---
+
+
+def bayes_rule(
+    gram: Gram,
+    gamma: np.ndarray | None,
+    observations: np.ndarray,
+    regularisation: float,
+    rule: Rule | None = None,
+) -> np.ndarray:
+    """Weights of the table's rows for which they have the posterior's embedding on the parameters.
+
+    Parameters
+    ----------
+    gram : Gram
+        G_x, of the statistics.
+    gamma : ndarray of shape (n,) or None
+        The prior's weights of the rows, of sum one, as `sum_rule` makes them; None where the table is a
+        sample of the prior.
+    observations : ndarray of shape (k, d)
+    regularisation : float
+        lambda or delta of the rule.
+    rule : Rule, optional
+        `ImportanceWeighted()` where left out, or `SquaredRule()`, that of Fukumizu 2013 and Song et al. 2013.
+
+    Returns
+    -------
+    ndarray of shape (k, n)
+    """
+    rule = ImportanceWeighted() if rule is None else rule
+    return rule.operator(gram, gamma, regularisation).weights(observations)
 
 
 # --- importance-weighted kernel Bayes' rule ---

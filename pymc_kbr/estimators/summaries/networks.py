@@ -79,10 +79,16 @@ class Descent:
 
 
 def descend(
-    network: Any, points: np.ndarray, phi: np.ndarray, held: np.ndarray, how: Descent, seed: int
+    network: Any,
+    points: np.ndarray,
+    phi: np.ndarray,
+    held: np.ndarray,
+    how: Descent,
+    seed: int,
+    ratio: np.ndarray | None = None,
 ) -> tuple[Any, list[tuple[int, float, float]]]:
     """A network fitted by Adam, with the weights that had the lowest loss on held-out rows."""
-    # Shapes: points (n, *shape); phi (n, r); held (n,).
+    # Shapes: points (n, *shape); phi (n, r); held (n,); ratio (n,), of mean one.
     torch = torch_of()
     device = device_of(how.device)
     devices = [device.index or 0] if device.type == "cuda" else []
@@ -92,8 +98,9 @@ def descend(
         made = network().to(device)
         dtype = next((p.dtype for p in made.parameters()), torch.float32)
         x, target = (torch.as_tensor(a, dtype=dtype, device=device) for a in (points, phi))
+        r = None if ratio is None else torch.as_tensor(ratio, dtype=dtype, device=device)
         own, out = (torch.as_tensor(np.flatnonzero(rows), device=device) for rows in (~held, held))
-        lines = _steps(made, x, target, own, out, how)
+        lines = _steps(made, x, target, own, out, how, r)
     return made.eval(), lines
 
 
@@ -104,6 +111,7 @@ def _steps(
     own: Any,
     out: Any,
     how: Descent,
+    ratio: Any = None,
     *,
     # How often the loss on held-out rows is computed.
     looks: int = 20,
@@ -122,13 +130,14 @@ def _steps(
             order, place = own[torch.randperm(len(own), device=own.device)], 0
         rows = order[place : place + how.rows]
         place += how.rows
-        loss = loss_of(standardised(made(x[rows])), target[rows], how)
+        psi, part = made(x[rows]), None if ratio is None else ratio[rows]
+        loss = loss_of(standardised(psi, part) if how.centred else psi, target[rows], how, part)
         adam.zero_grad()
         loss.backward()
         adam.step()
         falling.step()
         if step % max(1, how.steps // looks) == 0 or step == how.steps:
-            apart = held_out_loss(made, x, target, own, out, how) if len(out) else float(loss.detach())
+            apart = held_out_loss(made, x, target, own, out, how, ratio) if len(out) else float(loss.detach())
             lines.append((step, float(loss.detach()), apart))
             if apart < best and len(out):
                 best, kept = apart, copy.deepcopy(made.state_dict())
@@ -137,32 +146,43 @@ def _steps(
     return lines
 
 
-def loss_of(psi: Any, phi: Any, how: Descent) -> Any:
-    """`feature_loss` of rows that weigh the same."""
+def loss_of(psi: Any, phi: Any, how: Descent, ratio: Any = None) -> Any:
+    """`feature_loss` of rows that weigh the same, or as their density ratios (n,) say."""
     weights = torch_of().full((len(psi),), 1 / len(psi), dtype=psi.dtype, device=psi.device)
+    weights = weights if ratio is None else weights * ratio
     return feature_loss(psi, phi, weights, how.regularisation, how.centred)
 
 
-def standardised(psi: Any) -> Any:
+def standardised(psi: Any, ratio: Any = None) -> Any:
     """Features (n, q) about their means, each with the variance 1 / q: the ridge then has a unit."""
-    about = psi - psi.mean(dim=0)
+    about = psi - mean_of(psi, ratio)
     # A feature that is the same in all rows of a step has no deviation to be divided by.
-    return about / (about.pow(2).mean(dim=0) * psi.shape[1] + 1e-12).sqrt()
+    return about / (mean_of(about.pow(2), ratio) * psi.shape[1] + 1e-12).sqrt()
 
 
-def held_out_loss(made: Any, x: Any, phi: Any, own: Any, out: Any, how: Descent) -> float:
+def mean_of(rows: Any, ratio: Any) -> Any:
+    """The mean (q,) of rows (n, q), weighted where there are ratios (n,)."""
+    return rows.mean(dim=0) if ratio is None else ratio @ rows / ratio.sum()
+
+
+def held_out_loss(made: Any, x: Any, phi: Any, own: Any, out: Any, how: Descent, ratio: Any = None) -> float:
     """Mean squared error of phi at held-out rows by the ridge regression on the others' features."""
     torch = torch_of()
     made.eval()
     with torch.no_grad():
-        raw = outputs(made, x)
-        mean, scale = raw[own].mean(dim=0), raw[own].std(dim=0, unbiased=False)
-        psi = (raw - mean) / (scale * raw.shape[1] ** 0.5 + 1e-6)
-        centre = phi[own].mean(dim=0) if how.centred else 0.0
-        inner = psi[own].T @ psi[own] / len(own)
+        psi = outputs(made, x)
+        weights = torch.ones(len(x), dtype=psi.dtype, device=psi.device) if ratio is None else ratio
+        share = None if ratio is None else ratio[own]
+        centre: Any = 0.0
+        if how.centred:
+            mean, centre = mean_of(psi[own], share), mean_of(phi[own], share)
+            scale = mean_of((psi[own] - mean) ** 2, share).sqrt()
+            psi = (psi - mean) / (scale * psi.shape[1] ** 0.5 + 1e-6)
+        weighted = weights[own, None] * psi[own] / len(own)
+        inner = psi[own].T @ weighted
         ridge = how.regularisation * torch.eye(len(inner), dtype=psi.dtype, device=psi.device)
-        map_ = torch.linalg.solve(inner + ridge, psi[own].T @ (phi[own] - centre) / len(own))
-        return float(((phi[out] - centre - psi[out] @ map_) ** 2).sum(dim=1).mean())
+        map_ = torch.linalg.solve(inner + ridge, weighted.T @ (phi[own] - centre))
+        return float((weights[out] * ((phi[out] - centre - psi[out] @ map_) ** 2).sum(dim=1)).mean())
 
 
 def outputs(made: Callable[[Any], Any], x: Any, most: int = 500) -> Any:

@@ -33,7 +33,8 @@ class NeuralFeatures:
     random_features : int
         Of the parameters: random Fourier features of a Gaussian kernel of median bandwidth.
     centred : bool
-        Whether the loss has an intercept; False is the loss as printed.
+        Whether the loss has an intercept, and features are scaled in it; False is the loss as printed, of the
+        network's own features, which `transform` then returns as they are.
     steps, rows : int
         Of gradient descent at most, and of the table in each.
     learning_rate : float
@@ -47,8 +48,9 @@ class NeuralFeatures:
     -----
     Minimises tr(G_Z (D - D Psi' (Psi D Psi' + lambda I)^-1 Psi D)) over the network, [1]_, section 3.3, with
     G_Z = Phi Phi' of random Fourier features of the parameters and D = I / n: one map for every prior, as in
-    the paper's section 5.3. The gradient goes through the ridge regression inside. Features are scaled to the
-    variance 1 / q each, without which a network could evade the ridge.
+    the paper's section 5.3; or D = diag(r) / n with density ratios r that `fit` is given, for one prior. The
+    gradient goes through the ridge regression inside. Features are scaled to the variance 1 / q each, without
+    which a network could evade the ridge.
 
     References
     ----------
@@ -88,21 +90,35 @@ class NeuralFeatures:
                 "images"
             )
 
-    def fit(self, statistics: np.ndarray, parameters: np.ndarray) -> LearntFeatures:
+    def fit(
+        self, statistics: np.ndarray, parameters: np.ndarray, weights: np.ndarray | None = None
+    ) -> LearntFeatures:
         """Learn from rows of statistics (n, d) and parameters (n, p).
+
+        Parameters
+        ----------
+        statistics : ndarray of shape (n, d)
+        parameters : ndarray of shape (n, p)
+        weights : ndarray of shape (n,), optional
+            Density ratios of another prior at the rows, or its weights of sum one: their scale is taken out.
+
+        Returns
+        -------
+        LearntFeatures
 
         Raises
         ------
         ImportError
             If PyTorch is not installed.
         ValueError
-            If rows are no images of `shape`, are fewer than four, or the network returns another number of
-            features.
+            If rows are no images of `shape`, are fewer than four, weights are negative or not one a row, or
+            the network returns another number of features.
         """
         from pymc_kbr.estimators.summaries.networks import Descent, descend, features_of
 
         statistics, parameters = np.asarray(statistics, float), np.asarray(parameters, float)
         self._check(statistics)
+        ratio = None if weights is None else _ratio(weights, len(statistics))
         rng = np.random.default_rng(self.random_seed)
         scaler = self._scaler(statistics)
         points = shaped(scaler.transform(statistics), self.shape)
@@ -113,10 +129,13 @@ class NeuralFeatures:
             self.regularisation, self.centred, self.steps, self.rows, self.learning_rate, self.device
         )
         made, lines = descend(
-            lambda: self._network(points.shape[1:]), points, phi, held, how, self.random_seed
+            lambda: self._network(points.shape[1:]), points, phi, held, how, self.random_seed, ratio
         )
         raw = features_of(made, points)
         self._check_features(raw, len(points))
+        if not self.centred:
+            q = raw.shape[1]
+            return LearntFeatures(made, scaler, self.shape, np.zeros(q), np.ones(q), tuple(lines))
         # Variances that add up to one: the unit in which the ridge was given.
         deviation = unit_deviations(raw) * np.sqrt(raw.shape[1])
         return LearntFeatures(made, scaler, self.shape, raw.mean(axis=0), deviation, tuple(lines))
@@ -195,6 +214,17 @@ class LearntFeatures(ByColumns):
 
         raw = features_of(self.network, shaped(self.scaler.transform(statistics), self.shape))
         return (raw - self.centre) / self.deviation
+
+
+def _ratio(weights: np.ndarray, count: int) -> np.ndarray:
+    """Weights of rows, of mean one."""
+    given = np.asarray(weights, dtype=float)
+    if given.shape != (count,) or not np.all(given >= 0) or not 0 < given.sum() < np.inf:
+        raise ValueError(
+            f"weights are {shown(weights)}; give one for each of the {count} rows, none negative, and some "
+            "positive: `np.maximum(gamma, 0)` of the sum rule's"
+        )
+    return given * count / given.sum()
 
 
 def shaped(rows: np.ndarray, shape: tuple[int, ...] | None) -> np.ndarray:

@@ -104,10 +104,11 @@ def forward_batch(graph: ModelGraph) -> Program:
 
 
 def rows_given(outputs: Sequence[Variable], given: Sequence[Any], batched: bool) -> Program:
-    """Outputs, random ones drawn again, from values of some shared variables: one row of each, or a batch."""
+    """Outputs, random ones drawn again, from values of some variables: one row of each, or a batch."""
     lead = (None,) if batched else ()
     # Lengths are fixed, so that a single column may be broadcast over others.
-    values = [pt.tensor(dtype=v.dtype, shape=(*lead, *v.get_value().shape)) for v in given]
+    shapes = [v.get_value().shape if hasattr(v, "get_value") else v.type.shape for v in given]
+    values = [pt.tensor(dtype=v.dtype, shape=(*lead, *s)) for v, s in zip(given, shapes, strict=True)]
     replacements: dict[Variable, Variable] = dict(zip(given, values, strict=True))
     if not batched:
         return Program.make(values, substitute(outputs, replacements))
