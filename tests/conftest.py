@@ -97,7 +97,7 @@ def small_table(rng):
 def no_second_fit(request, monkeypatch):
     """Leave out the check whether a table is too coarse, which takes a second, but where it is asked for."""
     if request.node.get_closest_marker("coarse") is None and "pymc_kbr.sample" in sys.modules:
-        monkeypatch.setattr("pymc_kbr.sample.coarseness_of", lambda *given: None)
+        monkeypatch.setattr("pymc_kbr.sample.coarseness_of", lambda *given, **more: None)
 
 
 @pytest.fixture
