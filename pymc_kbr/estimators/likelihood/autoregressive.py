@@ -169,7 +169,7 @@ class Autoregressive:
                     before = np.stack(np.broadcast_arrays(*columns), axis=-1)
             if celled and j in cells and not isinstance(conditional, Categorical):
                 place = size + cells.index(j)
-                ends = points[:, :, place], points[:, :, place + len(cells)]
+                ends = tuple((moved or {}).get(i, points[:, :, i]) for i in (place, place + len(cells)))
                 between = self.grids[j].cells.between  # type: ignore[union-attr]
                 total = total + conditional.log_mass(
                     seen, y, ends, past(before), xp, shared=alike, between=between

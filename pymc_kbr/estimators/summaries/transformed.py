@@ -161,6 +161,12 @@ class Transformed:
         )
         return found if any(found) else ()
 
+    def everywhere(self, place: int) -> Grid:
+        """As the cells of a continuous statistic, by its place among those that vary."""
+        none = np.array([np.inf])  # its one atom
+        units = float(self.scaler.centre[place]), float(self.scaler.scale[place])
+        return Grid(Everywhere(0.0, 0.0, none, none, none), self.curves[place], *units)
+
     def dequantised(
         self, coordinates: np.ndarray, rng: np.random.Generator, levels: tuple[Levels | None, ...] = ()
     ) -> np.ndarray:
@@ -916,3 +922,20 @@ class Cells:
             zero = float(self.nearest(np.zeros(1))[0])
             first = zero if abs(zero) <= EVEN * self.spacing else first
         return replace(self, first=float(first), last=float(last))
+
+
+class Everywhere(Cells):
+    """Of a continuous statistic, which has a density wherever it is observed."""
+
+    @property
+    def between(self) -> bool:
+        """Whether the statistic is continuous but for atoms."""
+        return True
+
+    def ends(self, column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The values themselves."""
+        return column, column
+
+    def nearest(self, column: np.ndarray) -> np.ndarray:
+        """The values themselves."""
+        return column
