@@ -80,6 +80,7 @@ from pymc_kbr.estimators.likelihood.incomplete import (
 from pymc_kbr.estimators.likelihood.location_scale import LocationScale
 from pymc_kbr.estimators.likelihood.parameter_scale import ParameterScale
 from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density, free_log_density, start_rows
+from pymc_kbr.estimators.likelihood.shared_total import Total, shared_totals
 from pymc_kbr.estimators.likelihood.structure import Declared, Structure, candidates, column_of
 from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation, log_integral, tempered
 from pymc_kbr.estimators.likelihood.trial_bias import ScoreCheck, TrialBias
@@ -99,6 +100,7 @@ class LearnedDensity(Estimator):
     """Whether a value that no simulation has, one step from a rare one of few values, is read as that one."""
     _evaluation: Evaluation
     _inputs: np.ndarray | None = None
+    _shared: tuple[Total, ...] = ()
 
     @cached_property
     def simulated_region_(self) -> SimulatedRegion:
@@ -247,6 +249,18 @@ class LearnedDensity(Estimator):
         if self._evaluation.structure is not None:
             ends = (rows, rows) if between is None else between
             beyond_edges = self._evaluation.structure.impossible(*ends, *self.simulated_range_)
+        for columns, total in self._shared:
+            low, high = (each[:, list(columns)] for each in ((rows, rows) if between is None else between))
+            lowest, highest = np.maximum(low, 0).sum(axis=1), high.sum(axis=1)
+            wrong = np.flatnonzero((lowest > total) | (highest < total))
+            if conditioned and len(wrong):
+                raise ImpossibleObservation(
+                    wrong,
+                    f"row {wrong[0]} of the observations, {rows[wrong[0]]}, has counts in "
+                    f"{', '.join(map(self.names_.statistic, columns))} whose sum is not {total}, as it is in "
+                    "every simulation: look at the data, or leave one of these statistics out",
+                )
+            beyond_edges[wrong] = True
         unseen = np.flatnonzero(prepared.off() | beyond_edges)
         if conditioned and len(unseen):
             why = (
@@ -663,9 +677,11 @@ class KernelLikelihood(LearnedDensity):
 
     Notes
     -----
-    A form is a file of `pymc_kbr.estimators.likelihood`. Posteriors are drawn by tempered sequential Monte
-    Carlo; where a parameter is discrete with few values, or has values with a probability of their own, rows
-    are weighted by their likelihood.
+    A form is a file of `pymc_kbr.estimators.likelihood`. Counts whose sum is the same in every row, up to
+    twenty statistics, are learnt in their order, each as a share of what those before it leave: binomial, or
+    beta-binomial where they vary more; the last one is the rest. Posteriors are drawn by tempered sequential
+    Monte Carlo; where a parameter is discrete with few values, or has values with a probability of their own,
+    rows are weighted by their likelihood.
 
     Examples
     --------
@@ -905,12 +921,22 @@ class KernelLikelihood(LearnedDensity):
             # What has few values is first: of those after it there is then a law for each.
             first = np.argsort([each is None for each in levels], kind="stable")
             known = known._replace(order=tuple(first.tolist()))
+        self._shared = self._totals(scaler, structure)
+        places = np.cumsum(fitted) - 1
+        totals = tuple(Total(tuple(int(places[c]) for c in of), total) for of, total in self._shared)
+        if totals:
+            known = known._replace(totals=totals)
+            shared = {place for total in totals for place in total.columns}
+            levels = tuple(None if place in shared else each for place, each in enumerate(levels))
+            levels = levels if any(levels) else ()
         grids = scaler.grids(levels) if isinstance(scaler, Transformed) else ()
         if self.form in ("auto", "autoregressive", "location_scale"):
             known = known._replace(grids=grids) if grids else known
         few = self._to_be_compared
         check_rows(every, points, fitted, draws=self.form == "exchangeable")
         names = forms_of(points.shape[1], levels) if self.form == "auto" else [self.form]
+        if totals:
+            names = ["autoregressive"]  # no other has a total
         if not np.any(np.ptp(theta, axis=0)) and not levels:
             names = ["location_scale"]  # one law for all parameters
         elif self.form == "auto" and points.shape[1] == 1 and any(grids):
@@ -936,6 +962,16 @@ class KernelLikelihood(LearnedDensity):
         if self.conditions_ is not None:
             self._set_conditions_aside(self.conditions_)
         self._start(rng)
+
+    def _totals(self, scaler: Any, structure: Structure | None) -> tuple[Total, ...]:
+        """Counts that share a total."""
+        raw = self.table_.raw
+        if raw is None or type(scaler) is not Transformed or self.form not in ("auto", "autoregressive"):
+            return ()
+        if raw.shape[1] > MOST_SPARINGLY:
+            return ()
+        declared = set() if structure is None else set(structure.columns.tolist()) | set(structure.edges)
+        return tuple(each for each in shared_totals(raw) if declared.isdisjoint(each.columns))
 
     def _names_of(self, table: FittedTable) -> Names:
         return table.names if self.names_ == Names() and table.names is not None else self.names_
@@ -1082,6 +1118,7 @@ class KernelLikelihood(LearnedDensity):
         alone.table_ = self.table_.of_columns(columns, found.of_statistics)
         alone.names_, alone._found = self.names_.of_statistics(columns), self._found.of_columns(columns)
         alone.__dict__.pop("transforms_worst_", None)  # a number among all
+        alone._shared = ()
         alone.__dict__.pop("score_check_", None)
         return alone
 

@@ -1,7 +1,6 @@
 """Trials with missing or censored statistics: what is hidden is integrated out."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 
@@ -10,12 +9,12 @@ import pymc_kbr as pk
 N = 700
 RNG = np.random.default_rng(4)
 RATE, START = RNG.uniform(1, 4, N), RNG.uniform(0, 0.6, N)
-PARAMETERS = pd.DataFrame({"rate": RATE, "t0": START})
+PARAMETERS = {"rate": RATE, "t0": START}
 RT = START + RNG.gamma(3, 1 / RATE)
-TIMES = pd.DataFrame({"rt": RT})
-CHOICES = pd.DataFrame({"rt": RT, "choice": (RNG.random(N) < 1 / (1 + np.exp(1 - RT))).astype(float)})
-TWO = pd.DataFrame({"rt": RT, "second": RT + RNG.gamma(2, 0.3, N) + 0.3 * RATE})
-COUNTS = pd.DataFrame({"hits": RNG.poisson(2 * RATE).astype(float), "rt": RT})
+TIMES = {"rt": RT}
+CHOICES = {"rt": RT, "choice": (RNG.random(N) < 1 / (1 + np.exp(1 - RT))).astype(float)}
+TWO = {"rt": RT, "second": RT + RNG.gamma(2, 0.3, N) + 0.3 * RATE}
+COUNTS = {"hits": RNG.poisson(2 * RATE).astype(float), "rt": RT}
 KNOWN = {"shift": {"rt": "t0"}, "lower": {"rt": "t0"}}
 THETA = np.array([[1.5, 0.2], [3.0, 0.4], [2.2, 0.05]])
 
@@ -134,8 +133,8 @@ def test_the_posterior_of_trials_with_a_deadline_is_near_the_exact_one():
     rng = np.random.default_rng(0)
     rate, t0 = rng.uniform(1, 5, 3000), rng.uniform(0, 1, 3000)
     learnt = pk.KernelLikelihood("location_scale", **KNOWN).fit(
-        pd.DataFrame({"rate": rate, "t0": t0}),
-        pd.DataFrame({"rt": t0 + rng.gamma(3, 1 / rate)}),
+        {"rate": rate, "t0": t0},
+        {"rt": t0 + rng.gamma(3, 1 / rate)},
         random_seed=1,
     )
     data = np.minimum(0.4 + rng.gamma(3, 1 / 2.5, (200, 1)), 1.2)
@@ -164,11 +163,11 @@ def test_rows_that_are_missing_altogether_say_nothing(learnt):
 def test_missing_trials_with_conditions():
     """A stimulus that is a condition: half of the trials lack the choice."""
     rng = np.random.default_rng(6)
-    inputs = pd.DataFrame({"slope": rng.normal(size=900), "stimulus": rng.choice([-1.0, 1.0], 900)})
+    inputs = {"slope": rng.normal(size=900), "stimulus": rng.choice([-1.0, 1.0], 900)}
     x = inputs["slope"] * inputs["stimulus"] + rng.normal(size=900)
     y = (x + rng.normal(size=900) > 0).astype(float)
     learnt = pk.KernelLikelihood("autoregressive", conditions=["stimulus"]).for_draws(500)
-    learnt.fit(inputs, pd.DataFrame({"x": x, "y": y}), random_seed=1)
+    learnt.fit(inputs, {"x": x, "y": y}, random_seed=1)
     stimuli = rng.choice([-1.0, 1.0], 30)
     data = np.column_stack([0.7 * stimuli + rng.normal(size=30), np.full(30, np.nan)])
     posterior = learnt.condition(data, trials=True, conditions=stimuli)

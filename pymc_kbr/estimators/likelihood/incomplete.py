@@ -15,6 +15,7 @@ from pymc_kbr.estimators.likelihood.categorical import Categorical, Hurdles
 from pymc_kbr.estimators.likelihood.evaluation import NO_END, Evaluation, integrated_out
 from pymc_kbr.estimators.likelihood.form import Prepared
 from pymc_kbr.estimators.likelihood.location_scale import LocationScale
+from pymc_kbr.estimators.likelihood.shared_total import PartOf
 from pymc_kbr.estimators.likelihood.structure import column_of
 from pymc_kbr.estimators.summaries.transformed import EVEN, FAR, Cells, Grid, Transformed
 
@@ -262,7 +263,7 @@ def _nodes(
         return [Node(v, v, v, ~((v >= low) & (v <= high))) for v in values]
     cells = summary.cells[place]
     if cells is not None and not cells.between:
-        found = _of_lattice(cells, low, high, simulated, needed or isinstance(conditional, Hurdles))
+        found = _of_lattice(cells, low, high, simulated, needed or isinstance(conditional, Hurdles | PartOf))
     elif needed:
         found = _in_pieces(part, place, low, high, simulated)
     else:

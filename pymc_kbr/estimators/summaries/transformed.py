@@ -343,14 +343,14 @@ class Curve(NamedTuple):
                 return xp.log(y) - xp.log1p(-y)
         return xp.arcsinh(y) if self.kind == "asinh" else y
 
-    def backward(self, y: np.ndarray) -> np.ndarray:
+    def backward(self, y: Any, xp: Any = np) -> Any:
         """The statistic whose function y is."""
         if self.kind == "log":
-            y = np.exp(y)
+            y = xp.exp(y)
         elif self.kind == "root":
-            y = np.maximum(y, 0) ** 2
+            y = xp.maximum(y, 0) ** 2
         elif self.kind == "asinh":
-            y = np.sinh(y)
+            y = xp.sinh(y)
         elif self.kind == "softplus":
             y = np.logaddexp(0.0, y)
         elif self.kind == "logit":
