@@ -1448,6 +1448,20 @@ class KernelLikelihood(LearnedDensity):
             self._warn_of_trials(counted, posteriors, of_each)
         return posteriors[0] if single else posteriors
 
+    def posteriors_of_trials(self, sets: Sequence[np.ndarray]) -> list[Posterior]:
+        """Posteriors given complete data sets of trials, without a word of how many these are.
+
+        Parameters
+        ----------
+        sets : sequence of ndarray of shape (r, d)
+
+        Returns
+        -------
+        list of Posterior
+        """
+        with self._threads():
+            return self._posteriors([self._prepare(self._near(x), conditioned=True) for x in sets])
+
     def limits(self, censored: Any) -> Limits:
         """Where statistics are censored.
 
