@@ -23,8 +23,8 @@ import numpy as np
 from scipy import stats
 
 import pymc_kbr as pk
+from case_studies.reaction_times import drift_diffusion
 from pymc_kbr.estimators.kernel_likelihood import MOST_EXPECTED
-from tests.statistical import drift_diffusion
 from tests.statistical.trial_problems import PROBLEMS, TrialProblem
 
 COUNTS = ("poisson", "negative binomial", "binomial")
