@@ -82,24 +82,30 @@ class Observations:
 
 
 def trials_of(observed: Any, d: int, names: Sequence[str] | None = None) -> tuple[list[np.ndarray], bool]:
-    """Data sets of trials, each of shape (r, d) in the order of names, and whether a single one was given."""
+    """Data sets of trials, each of shape (r, d) in the order of names, and whether a single one was given.
+
+    What is missing is NaN.
+    """
     single = not isinstance(observed, list | tuple)
     sets = [observed] if single else list(observed)
     if not sets:
         raise ValueError("there is no data set: the list is empty; give at least one, of shape (r, d)")
     checked = []
     for number, data in enumerate(sets):
-        rows = by_name(data, names, "the trials")
+        rows = by_name(data, names, "the trials", gaps=True)
         name = "the data set" if single else f"data set {number}"
         if rows.ndim != 2 or rows.shape[1] != d or len(rows) == 0:
             raise ValueError(
                 f"{name} has shape {rows.shape}; with trials=True it must have shape (r, {d}): r trials of "
                 f"the {d} statistics that the likelihood was fitted on"
             )
-        bad = np.argwhere(~np.isfinite(rows))
+        bad = np.argwhere(np.isinf(rows))
         if len(bad):
             raise ValueError(
-                f"{name} is NaN or infinite in trial {bad[0, 0]}, statistic {bad[0, 1]}; leave the trial out"
+                f"{name} is infinite in trial {bad[0, 0]}, statistic {bad[0, 1]}; give NaN where a statistic "
+                "is missing, or say by censored= that it is beyond a limit"
             )
+        if np.all(np.isnan(rows)):
+            raise ValueError(f"{name} is NaN throughout: it has no posterior but the prior; leave it out")
         checked.append(rows)
     return checked, single

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
@@ -10,6 +13,7 @@ from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.neighbours import Tree
 from pymc_kbr.arrays.refusals import flag, generator_of, whole
 from pymc_kbr.arrays.scaling import unit_deviations
+from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.checking.calibration import (
     Calibration,
     JointTransforms,
@@ -19,10 +23,17 @@ from pymc_kbr.checking.calibration import (
 )
 from pymc_kbr.checking.held_out import HeldOut, hold_out, one_observation
 from pymc_kbr.estimators import Estimator, make_estimator
+from pymc_kbr.estimators.kernel_likelihood import KernelLikelihood
 from pymc_kbr.estimators.likelihood.success import refuse_weighted_for_success
+from pymc_kbr.posterior.posterior import PosteriorWarning
 from pymc_kbr.posterior.scores import energy_score
+from pymc_kbr.simulation.model.read import read_model
+from pymc_kbr.simulation.predictive import simulate_held_out
 from pymc_kbr.simulation.progress import tracked
 from pymc_kbr.tables.reference_table import ReferenceTable, check_table
+
+if TYPE_CHECKING:
+    import pymc as pm
 
 
 @default_arithmetic
@@ -33,6 +44,8 @@ def calibrate(
     rows: int = 1000,
     draws: int = 500,
     around: ArrayLike | None = None,
+    trials: int | None = None,
+    model: pm.Model | None = None,
     random_seed: int | np.random.Generator | None = None,
     progressbar: bool = True,
 ) -> Calibration:
@@ -52,6 +65,15 @@ def calibrate(
     around : array_like of shape (d,), optional
         An observation: rows are then held out where its posterior lies, and what is checked are posteriors
         under a prior that is concentrated there. Of the whole prior where left out.
+    trials : int, optional
+        Of a `KernelLikelihood`: posteriors of data sets of so many independent trials are checked, each a row
+        of the table, and not of one. With `model` they are simulated at the parameters of each held-out row.
+        Otherwise half of the table is held out, a set has the rows of it whose parameters are nearest to
+        each other, and their mean counts as the true value. That is exact where the mean of a trial is
+        linear in the parameters and nothing else of it depends on them; it costs half of the rows to fit,
+        and `spread` says by how many posterior deviations parameters in a set differ.
+    model : pymc.Model, optional
+        Of which the rows of the table are simulations, for `trials`.
     random_seed : int or numpy.random.Generator, optional
     progressbar : bool
 
@@ -64,7 +86,13 @@ def calibrate(
     TypeError, ValueError
         If the estimator's name is unknown, there are fewer than 10 or more than half of the rows to
         hold out, fewer than 10 draws, too few rows near the observation, or the rows are no draws of the
-        prior, as those of `refine`.
+        prior, as those of `refine`; if `trials` are asked of another estimator, or with `around`, or if
+        `model` has other parameters than the table.
+
+    Warns
+    -----
+    PosteriorWarning
+        If the parameters of rows that stand for trials of one set differ by more than a posterior deviation.
 
     Notes
     -----
@@ -115,22 +143,39 @@ def calibrate(
         )
     if draws < 10:
         raise ValueError(f"draws is {draws}; of each posterior at least 10 are needed for the transforms")
+    _check_trials(chosen, table, trials, model, around)
     rng = generator_of(random_seed)
     joint_rng = rng.spawn(1)[0]  # of its own, so that the transforms of single parameters do not depend on it
-    held = hold_out(chosen, table, rows, around, rng)
+    near = trials is not None and model is None
+    held = hold_out(chosen, table, n // 2 if near else rows, around, rng)
     unit = unit_deviations(table.parameters[held.fitted])
-    nearest = _nearest_parameters(held, table)
-    k, p = len(held.rows), len(unit)
+    truths, sets = table.parameters[held.rows], table.statistics[held.rows][:, None]
+    spreads = np.zeros((len(truths), len(unit)))
+    if near:
+        assert trials is not None
+        _, alike = Tree(truths / unit).query(truths[:rows] / unit, trials)
+        sets, spreads = sets[alike, 0], truths[alike].std(axis=1)
+        truths = truths[alike].mean(axis=1)
+    elif trials is not None:
+        _, simulated = simulate_held_out(model, np.repeat(truths, trials, axis=0), rng)
+        sets = simulated.reshape(len(truths), trials, -1)
+    nearest = _nearest_parameters(held, table, sets.mean(axis=1))
+    k, p = len(truths), len(unit)
     pit, contraction, scores = np.empty((k, p)), np.empty((k, p)), np.empty(k)
     joint, quantiles = np.empty((k, 2)), np.empty((k, len(Recovery.LEVELS), p))
+    over = np.zeros((k, p))
     # Fifty observations at once: their posteriors are in memory together.
     parts = np.array_split(np.arange(k), -(-k // 50))
     # Of posteriors that are made of draws, as many as are looked at.
     compared = held.estimator.for_scores().for_draws(draws)
     for part in tracked(parts, "calibrating", progressbar):
-        posteriors = compared.condition(table.statistics[held.rows[part]])
+        if trials is None:
+            posteriors = compared.condition(sets[part, 0])
+        else:
+            posteriors = compared.posteriors_of_trials(list(sets[part]))  # type: ignore[attr-defined]
         for i, posterior in zip(part, posteriors, strict=True):
-            drawn, truth = posterior.draw(draws, rng), table.parameters[held.rows[i]]
+            drawn, truth = posterior.draw(draws, rng), truths[i]
+            over[i] = spreads[i] / np.maximum(drawn.std(axis=0), np.finfo(float).tiny)
             # The truth is one more draw; its place among those that equal it is drawn, too.
             below, equal = np.sum(drawn < truth, axis=0), np.sum(drawn == truth, axis=0)
             pit[i] = (below + rng.random(p) * (equal + 1)) / (draws + 1)
@@ -139,6 +184,15 @@ def calibrate(
             quantiles[i] = np.quantile(drawn, Recovery.LEVELS, axis=0)
             joint[i, 0] = density_transform(drawn / unit, truth / unit, joint_rng)
             joint[i, 1] = ball_transform(drawn / unit, truth / unit, nearest[i] / unit, joint_rng)
+    spread = float(np.median(over, axis=0).max()) if near else None
+    if spread is not None and spread > 1:
+        warnings.warn(
+            f"the rows that stand for {trials} trials of one set have parameters that differ by {spread:.2g} "
+            "posterior deviations: what is found may be due to that; give `model`, simulate more rows, or "
+            "take fewer trials",
+            PosteriorWarning,
+            stacklevel=users_line(),
+        )
     return Calibration(
         pit,
         contraction,
@@ -146,14 +200,48 @@ def calibrate(
         table.parameter_columns,
         draws,
         JointTransforms(joint[:, 0], joint[:, 1]),
-        Recovery(table.parameters[held.rows], quantiles),
+        Recovery(truths, quantiles),
         None if around is None else one_observation(table, around),
+        trials,
+        spread,
     )
 
 
-def _nearest_parameters(held: HeldOut, table: ReferenceTable) -> np.ndarray:
-    """Parameters (k, p) of the fitted row whose statistics are nearest to each held-out row's."""
+def _check_trials(
+    chosen: Estimator, table: ReferenceTable, trials: Any, model: Any, around: ArrayLike | None
+) -> None:
+    """Refuse sets of trials where there can be none."""
+    if trials is None:
+        if model is not None:
+            raise ValueError("model is given, and trials is not; say how many trials a data set has")
+        return
+    whole("trials", trials)
+    if not isinstance(chosen, KernelLikelihood):
+        raise ValueError(
+            f"trials is given, and the estimator is a {type(chosen).__name__}; the likelihoods of trials are "
+            "multiplied, which takes a KernelLikelihood"
+        )
+    if around is not None:
+        raise ValueError("trials and around are both given; leave one of the two out")
+    if trials < 2 or (model is None and trials > len(table) // 4):
+        most = (
+            f" and, without a model, at most {len(table) // 4}, a quarter of the rows"
+            if model is None
+            else ""
+        )
+        raise ValueError(f"trials is {trials}; it must be at least 2{most}")
+    if model is not None:
+        names = read_model(model).parameters.names
+        if list(names) != list(table.parameter_names):
+            raise ValueError(
+                f"the model has the parameters {list(names)}, and the table {list(table.parameter_names)}; "
+                "give the model that the table was simulated from"
+            )
+
+
+def _nearest_parameters(held: HeldOut, table: ReferenceTable, statistics: np.ndarray) -> np.ndarray:
+    """Parameters (k, p) of the fitted row whose statistics are nearest to each of others (k, d)."""
     unit = unit_deviations(table.statistics[held.fitted])
     tree = Tree(table.statistics[held.fitted] / unit)
-    _, near = tree.query(table.statistics[held.rows] / unit, 1)
+    _, near = tree.query(statistics / unit, 1)
     return table.parameters[held.fitted][near[:, 0]]

@@ -44,6 +44,11 @@ class Calibration:
         True values beside the quantiles of their posteriors.
     around : ndarray of shape (d,), optional
         The observation near which the rows were held out, where they are no draws of the prior.
+    trials : int, optional
+        Of each data set, where sets of trials were conditioned on.
+    spread : float, optional
+        Of trials that are rows with similar parameters: the deviation of the parameters in a set over that
+        of the posterior, the median of all sets and the largest of all parameters.
     """
 
     pit: np.ndarray
@@ -54,6 +59,8 @@ class Calibration:
     joint: JointTransforms | None = None
     recovery: Recovery | None = None
     around: np.ndarray | None = None
+    trials: int | None = None
+    spread: float | None = None
 
     def __repr__(self) -> str:
         return self._shown().text()
@@ -70,8 +77,11 @@ class Calibration:
             f"{line['uniformity_p']:.2g}"
             for line in (self.joint_summary() if self.joint else [])
         ]
+        on = "held-out rows" if self.trials is None else f"sets of {self.trials:,} trials"
+        if self.spread is not None:
+            joint.append(f"the parameters of a set's rows differ by {self.spread:.2g} posterior deviations")
         return Shown(
-            f"Calibration on {len(self.pit):,} held-out rows{where}, {self.draws:,} draws of each posterior",
+            f"Calibration on {len(self.pit):,} {on}{where}, {self.draws:,} draws of each posterior",
             self.summary(),
             len(self.names),
             [*joint, f"coverage of 90% is expected between {low:.1%} and {high:.1%}"],

@@ -63,15 +63,24 @@ from pymc_kbr.estimators.likelihood.choice import (
 )
 from pymc_kbr.estimators.likelihood.evaluation import (
     AtConditions,
-    ConditionedData,
+    DataInParts,
     Evaluation,
+    Trials,
     integrated_out,
     seen_of,
 )
 from pymc_kbr.estimators.likelihood.exchangeable import Exchangeable
 from pymc_kbr.estimators.likelihood.form import Prepared
+from pymc_kbr.estimators.likelihood.incomplete import (
+    Limits,
+    Part,
+    part_evaluation,
+    parts_of,
+    prepare_between,
+)
 from pymc_kbr.estimators.likelihood.location_scale import LocationScale
 from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density, free_log_density, start_rows
+from pymc_kbr.estimators.likelihood.shared_total import Total, shared_totals
 from pymc_kbr.estimators.likelihood.structure import Declared, Structure, candidates, column_of
 from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation, log_integral, tempered
 from pymc_kbr.estimators.likelihood.trial_bias import ScoreCheck, TrialBias
@@ -90,6 +99,7 @@ class LearnedDensity(Estimator):
     """Whether a value that no simulation has, one step from a rare one of few values, is read as that one."""
     _evaluation: Evaluation
     _inputs: np.ndarray | None = None
+    _shared: tuple[Total, ...] = ()
 
     @cached_property
     def simulated_region_(self) -> SimulatedRegion:
@@ -222,12 +232,34 @@ class LearnedDensity(Estimator):
         read = self._evaluation.nearest_level(rows)[0] if self.reads_missed else rows
         self._prepare(read, conditioned=True)
 
-    def _prepare(self, rows: np.ndarray, *, conditioned: bool = False) -> Prepared:
-        """Observations (n, d) in the units of the fit; of no volume, hence no density, where impossible."""
+    def _prepare(
+        self,
+        rows: np.ndarray,
+        *,
+        conditioned: bool = False,
+        between: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> Prepared:
+        """Observations (n, d) in the units of the fit; of no volume, hence no density, where impossible.
+
+        They may be known to lie `between` two ends (n, d), and are then some values there.
+        """
         prepared = self._evaluation.prepare(rows)
         beyond_edges = np.zeros(len(rows), dtype=bool)
         if self._evaluation.structure is not None:
-            beyond_edges = self._evaluation.structure.impossible(rows, *self.simulated_range_)
+            ends = (rows, rows) if between is None else between
+            beyond_edges = self._evaluation.structure.impossible(*ends, *self.simulated_range_)
+        for columns, total in self._shared:
+            low, high = (each[:, list(columns)] for each in ((rows, rows) if between is None else between))
+            lowest, highest = np.maximum(low, 0).sum(axis=1), high.sum(axis=1)
+            wrong = np.flatnonzero((lowest > total) | (highest < total))
+            if conditioned and len(wrong):
+                raise ImpossibleObservation(
+                    wrong,
+                    f"row {wrong[0]} of the observations, {rows[wrong[0]]}, has counts in "
+                    f"{', '.join(map(self.names_.statistic, columns))} whose sum is not {total}, as it is in "
+                    "every simulation: look at the data, or leave one of these statistics out",
+                )
+            beyond_edges[wrong] = True
         unseen = np.flatnonzero(prepared.off() | beyond_edges)
         if conditioned and len(unseen):
             why = (
@@ -633,9 +665,11 @@ class KernelLikelihood(LearnedDensity):
 
     Notes
     -----
-    A form is a file of `pymc_kbr.estimators.likelihood`. Posteriors are drawn by tempered sequential Monte
-    Carlo; where a parameter is discrete with few values, or has values with a probability of their own, rows
-    are weighted by their likelihood.
+    A form is a file of `pymc_kbr.estimators.likelihood`. Counts whose sum is the same in every row, up to
+    twenty statistics, are learnt in their order, each as a share of what those before it leave: binomial, or
+    beta-binomial where they vary more; the last one is the rest. Posteriors are drawn by tempered sequential
+    Monte Carlo; where a parameter is discrete with few values, or has values with a probability of their own,
+    rows are weighted by their likelihood.
 
     Examples
     --------
@@ -876,12 +910,22 @@ class KernelLikelihood(LearnedDensity):
             # What has few values is first: of those after it there is then a distribution for each.
             first = np.argsort([each is None for each in levels], kind="stable")
             known = known._replace(order=tuple(first.tolist()))
+        self._shared = self._totals(scaler, structure)
+        places = np.cumsum(fitted) - 1
+        totals = tuple(Total(tuple(int(places[c]) for c in of), total) for of, total in self._shared)
+        if totals:
+            known = known._replace(totals=totals)
+            shared = {place for total in totals for place in total.columns}
+            levels = tuple(None if place in shared else each for place, each in enumerate(levels))
+            levels = levels if any(levels) else ()
         grids = scaler.grids(levels) if isinstance(scaler, Transformed) else ()
         if self.form in ("auto", "autoregressive", "location_scale"):
             known = known._replace(grids=grids) if grids else known
         few = self._to_be_compared
         check_rows(every, points, fitted, draws=self.form == "exchangeable")
         names = forms_of(points.shape[1], levels) if self.form == "auto" else [self.form]
+        if totals:
+            names = ["autoregressive"]  # no other has a total
         if not np.any(np.ptp(theta, axis=0)) and not levels:
             names = ["location_scale"]  # one distribution for all parameters
         elif self.form == "auto" and points.shape[1] == 1 and any(grids):
@@ -907,6 +951,16 @@ class KernelLikelihood(LearnedDensity):
         if self.conditions_ is not None:
             self._set_conditions_aside(self.conditions_)
         self._start(rng)
+
+    def _totals(self, scaler: Any, structure: Structure | None) -> tuple[Total, ...]:
+        """Counts that share a total."""
+        raw = self.table_.raw
+        if raw is None or type(scaler) is not Transformed or self.form not in ("auto", "autoregressive"):
+            return ()
+        if raw.shape[1] > MOST_SPARINGLY:
+            return ()
+        declared = set() if structure is None else set(structure.columns.tolist()) | set(structure.edges)
+        return tuple(each for each in shared_totals(raw) if declared.isdisjoint(each.columns))
 
     def _names_of(self, table: FittedTable) -> Names:
         return table.names if self.names_ == Names() and table.names is not None else self.names_
@@ -1054,8 +1108,61 @@ class KernelLikelihood(LearnedDensity):
         alone.table_ = self.table_.of_columns(columns, found.of_statistics)
         alone.names_, alone._found = self.names_.of_statistics(columns), self._found.of_columns(columns)
         alone.__dict__.pop("transforms_worst_", None)  # a number among all
+        alone._shared = ()
         alone.__dict__.pop("score_check_", None)
         return alone
+
+    def log_likelihood(
+        self, parameters: ArrayLike, observed: ArrayLike, *, censored: Any = None
+    ) -> np.ndarray:
+        """Log-likelihood of one observation, or of the independent trials of one data set.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (k, p)
+            A data frame is put in the order of the table's names, where it has these.
+        observed : ndarray of shape (d,) or (r, d)
+            The log densities of r trials are summed. Missing statistics (NaN) are integrated out.
+        censored : dict, optional
+            Limits of statistics: see `condition`.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+            Densities are in the statistics' own units; of discrete ones, and of what is beyond a limit, they
+            are probabilities. Beyond
+            `simulated_range_` they are what the fitted formula says, which nothing supports. Minus infinity
+            where a statistic is the same in all simulations and another in the observation, or where the
+            probabilities of a statistic's few values were learnt and it has a value that no simulation has;
+            but one step from a value of the lattice that few simulations have it has that one's probability,
+            which is mostly too high for it.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is not fitted, parameters or observation have another shape or other names, a value is
+            infinite or beyond a limit, or the form does not allow what is hidden.
+
+        Warns
+        -----
+        PosteriorWarning
+            As `prepare`.
+        """
+        self._refuse_unfitted()
+        limits = self.limits(censored)
+        given = by_name(observed, self.names_.statistics, gaps=True)
+        if censored is None and not np.any(np.isnan(given)):
+            return super().log_likelihood(parameters, observed)
+        sets, _ = trials_of(np.atleast_2d(given), self.statistics_size)
+        limits.check(sets[0], "the observation", self.names_.statistics)
+        every = np.arange(self.parameters_size)
+        lower, upper = limits.bounds(sets[0])
+        found = [
+            Trials(part.evaluation, part.prepared, np.zeros((len(part.rows), 0)), np.ones(len(part.rows)))
+            for part in self.prepare_parts(lower, upper)
+        ]
+        at = AtConditions(self._evaluation, every[:0], every)
+        return at.log_likelihood(self._parameters(parameters), DataInParts(tuple(found)))
 
     @cached_property
     def log_prior_(self) -> LogDensity:
@@ -1241,7 +1348,9 @@ class KernelLikelihood(LearnedDensity):
             return log_prior
         return lambda theta: np.where(success.reached(theta), log_prior(theta), -np.inf)
 
-    def condition(self, observed: Any, *, trials: bool = False, conditions: Any = None) -> Any:
+    def condition(
+        self, observed: Any, *, trials: bool = False, conditions: Any = None, censored: Any = None
+    ) -> Any:
         """The posterior given an observation, or given the independent trials of a data set.
 
         Parameters
@@ -1249,10 +1358,15 @@ class KernelLikelihood(LearnedDensity):
         observed : ndarray of shape (d,) or (k, d), NaN where missing; with `trials` (r, d), or a list of such
         trials : bool
             Whether rows are independent trials under the same parameters, whose likelihoods multiply, and
-            not observations of their own. Data sets in a list may differ in their number r.
+            not observations of their own. Data sets in a list may differ in their number r. Missing
+            statistics of a trial (NaN) are integrated out.
         conditions : ndarray of shape (k, c), (r, c) or (c,), optional
             Where the likelihood has conditions: those of each observation, or trial, or of all of them. A
             list of such where data sets are in a list.
+        censored : dict, optional
+            Of trials: of statistics, by names or columns, a pair of a lower and an upper limit, one of which
+            may be None, such as ``{"rt": (None, 1.5)}`` for a deadline. Each is a number, or of shape (r,). A
+            trial whose value is a limit is known to lie there or beyond, and has the probability of that.
 
         Returns
         -------
@@ -1265,8 +1379,9 @@ class KernelLikelihood(LearnedDensity):
         Raises
         ------
         TypeError, ValueError
-            As `Estimator.condition`, if trials are not of shape (r, d) or have gaps, and if conditions are
-            missing, or given where none are declared.
+            As `Estimator.condition`; if trials are not of shape (r, d), are infinite or beyond a limit, or
+            the form of the likelihood does not allow their gaps; and if conditions are missing, or given
+            where none are declared.
 
         Warns
         -----
@@ -1285,6 +1400,11 @@ class KernelLikelihood(LearnedDensity):
                 "conditions are given, and the likelihood was fitted without any; fit "
                 "KernelLikelihood(conditions=[...]) with the names of the parameters that are conditions"
             )
+        if censored is not None and not trials:
+            raise ValueError(
+                "censored is given, and the observations are no trials; a single one is a data set of one "
+                "trial: `condition(observed[None], trials=True, censored=...)`"
+            )
         if not trials and conditions is None:
             return super().condition(observed)
         if trials:
@@ -1292,21 +1412,146 @@ class KernelLikelihood(LearnedDensity):
         else:
             given = self.read(observed)
             sets, single = [row[None] for row in given.rows], given.single
+        limits = self.limits(censored)
+        for number, rows in enumerate(sets):
+            limits.check(rows, "the data set" if single else f"data set {number}", self.names_.statistics)
+        in_parts = bool(limits.columns) or any(np.any(np.isnan(rows)) for rows in sets)
         with self._threads():
-            prepared: list[Any] = [self._prepare(self._near(x), conditioned=True) for x in sets]
-            if self.conditions_ is not None:
+            if not in_parts and self.conditions_ is None:
+                prepared: list[Any] = [self._prepare(self._near(x), conditioned=True) for x in sets]
+            else:
                 each = conditions if trials and not single else [conditions]
-                if not trials and not single:
+                if self.conditions_ is None:
+                    each = [np.zeros((len(x), 0)) for x in sets]
+                elif not trials and not single:
                     each = rows_of_conditions(conditions, len(sets), len(self.conditions_))[:, None]
-                prepared = [
-                    ConditionedData(data, rows_of_conditions(one, len(x), len(self.conditions_)))
-                    for data, x, one in zip(prepared, sets, each, strict=True)
-                ]
-            posteriors = self._posteriors(prepared)
+                prepared = [self._in_parts(data, one, limits) for data, one in zip(sets, each, strict=True)]
+            posteriors = self._posteriors(prepared, in_parts=in_parts)
         if trials:
-            of_each = [None] * len(sets) if self.conditions_ is None else [one.conditions for one in prepared]
-            self._warn_of_trials(sets, posteriors, of_each)
+            # Of trials without anything nothing is off.
+            some = [~np.all(np.isnan(rows), axis=1) for rows in sets]
+            of_each: list[Any] = [None] * len(sets)
+            if self.conditions_ is not None:
+                of_each = [
+                    rows_of_conditions(one, len(x), len(self.conditions_))[there]
+                    for x, one, there in zip(sets, each, some, strict=True)
+                ]
+            counted = [rows[there] for rows, there in zip(sets, some, strict=True)]
+            self._warn_of_trials(counted, posteriors, of_each)
         return posteriors[0] if single else posteriors
+
+    def posteriors_of_trials(self, sets: Sequence[np.ndarray]) -> list[Posterior]:
+        """Posteriors given complete data sets of trials, without a word of how many these are.
+
+        Parameters
+        ----------
+        sets : sequence of ndarray of shape (r, d)
+
+        Returns
+        -------
+        list of Posterior
+        """
+        with self._threads():
+            return self._posteriors([self._prepare(self._near(x), conditioned=True) for x in sets])
+
+    def limits(self, censored: Any) -> Limits:
+        """Where statistics are censored.
+
+        Parameters
+        ----------
+        censored : dict or None
+            See `condition`.
+
+        Returns
+        -------
+        Limits
+
+        Raises
+        ------
+        TypeError, ValueError
+            If these are no limits of statistics.
+        """
+        if censored is None:
+            return Limits({}, {}, self.statistics_size)
+        return Limits.of(censored, self.names_.statistics, self.statistics_size)
+
+    def prepare_parts(self, lower: np.ndarray, upper: np.ndarray, *, conditioned: bool = True) -> list[Part]:
+        """Observations between two ends, equal where a statistic is observed, by what is hidden of them.
+
+        Parameters
+        ----------
+        lower, upper : ndarray of shape (n, d)
+        conditioned : bool
+            Whether to refuse what the model does not make, and not give it the density zero.
+
+        Returns
+        -------
+        list of Part
+            Rows of which nothing is known are in none.
+
+        Raises
+        ------
+        ValueError
+            If the form of the likelihood does not allow what is hidden.
+        """
+        raw = self._raw_statistics()
+        seen = lower == upper
+        read = np.where(seen, lower, raw[len(raw) // 2])
+        known = ~np.all(np.isneginf(lower) & np.isposinf(upper), axis=1)
+        read[known] = self._possible(read[known])
+        off = np.zeros(len(read), dtype=bool)
+        lower, upper = np.where(seen, read, lower), np.where(seen, read, upper)
+        between = lower[known], upper[known]
+        off[known] = self._prepare(read[known], conditioned=conditioned, between=between).off()
+        return [
+            part._replace(
+                prepared=part.prepared._replace(
+                    log_volume=np.where(off[part.rows, None], -np.inf, part.prepared.log_volume)
+                )
+            )
+            for part in parts_of(self._evaluation, lower, upper, raw)
+        ]
+
+    def between(self, limits: Limits) -> Between:
+        """What evaluates observations that may be censored, whichever of them turn out to be.
+
+        Parameters
+        ----------
+        limits : Limits
+
+        Returns
+        -------
+        Between
+        """
+        columns = np.array(limits.columns)
+        return Between(self, part_evaluation(self._evaluation, columns[:0], columns), limits)
+
+    def _raw_statistics(self) -> np.ndarray:
+        raw = self.table_.raw
+        if raw is None:
+            raise ValueError(
+                "statistics are missing or censored, and the likelihood was fitted to rows that were read a "
+                "part at a time; load the table or some rows (`stored.load(20_000)`)"
+            )
+        return raw
+
+    def _in_parts(self, rows: np.ndarray, conditions: Any, limits: Limits) -> DataInParts:
+        """A data set (r, d) by which of its statistics are hidden."""
+        size = 0 if self.conditions_ is None else len(self.conditions_)
+        given = conditions if not size else rows_of_conditions(conditions, len(rows), size)
+        if not limits.columns and not np.any(np.isnan(rows)):
+            prepared = self._prepare(self._near(rows), conditioned=True)
+            return DataInParts((Trials(self._evaluation, prepared, given, np.ones(len(rows))),))
+        lower, upper = limits.bounds(rows)
+        # Trials that were cut off at one deadline are the same.
+        key = np.concatenate([lower, upper, given], axis=1)
+        _, first, counts = np.unique(key, axis=0, return_index=True, return_counts=True)
+        parts = self.prepare_parts(lower[first], upper[first])
+        found = []
+        for part in parts:
+            at = first[part.rows]
+            found.append(Trials(part.evaluation, part.prepared, given[at], counts[part.rows]))
+        return DataInParts(tuple(found))
 
     def _warn_of_trials(
         self, sets: Sequence[np.ndarray], posteriors: Sequence[Posterior], conditions: Sequence[Any]
@@ -1336,10 +1581,16 @@ class KernelLikelihood(LearnedDensity):
     def _beginning(self) -> Start:
         return Start(self._rows, self._described, self._log_weights, self._seed, self._log_mass)
 
-    def _posteriors(self, prepared: Sequence[Prepared]) -> list[Posterior]:
+    def _posteriors(self, prepared: Sequence[Any], *, in_parts: bool = False) -> list[Posterior]:
         start = self._beginning()
         support, settings, seen = self.table_.support, self.settings(), self.simulated_range_
         evaluation = self._of_posteriors
+        if in_parts and self.conditions_ is None:
+            every = np.arange(self.parameters_size)
+            evaluation, start = (
+                AtConditions(self._evaluation, every[:0], every),
+                start._replace(described=start.rows),
+            )
         if self.conditions_ is not None:
             seen = seen[:, evaluation.others]
         if not all(block.smooth and not any(block.atoms) for block in support.blocks):
@@ -1374,6 +1625,23 @@ class KernelLikelihood(LearnedDensity):
     def _row_weights(self, x: Any) -> RowWeights:
         values = [weights for weights, _ in weighted_rows(self._evaluation, self._beginning(), x)]
         return RowWeights(np.stack(values), points=None if self.table_.draws is None else self._rows)
+
+
+class Between(NamedTuple):
+    """Evaluates observations of which statistics are censored, where it may change which ones."""
+
+    likelihood: KernelLikelihood
+    evaluation: Evaluation
+    limits: Limits
+
+    def prepare(self, observed: np.ndarray) -> Prepared:
+        """Observations (n, d), those at a limit there or beyond."""
+        self.limits.check(observed, "the observed value", self.likelihood.names_.statistics)
+        lower, upper = self.limits.bounds(observed)
+        columns, raw = np.array(self.limits.columns), self.likelihood._raw_statistics()
+        found = prepare_between(self.evaluation, columns[:0], columns, lower, upper, raw)
+        off = self.likelihood.prepare(np.where(lower == upper, lower, raw[len(raw) // 2])).off()
+        return found._replace(log_volume=np.where(off[:, None], -np.inf, found.log_volume))
 
 
 def rows_of_conditions(conditions: Any, count: int, size: int) -> np.ndarray:

@@ -38,6 +38,7 @@ STUDIES = {
     "population_genetics": ["tuberculosis"],
     "data_sets": ["problems", "sizes"],
     "gallery": ["gallery"],
+    "reaction_times": ["errors", "summary"],
     "posterior_draws.joint_width": ["joint_width"],
     "posterior_draws.local_test": ["local_test"],
     "gallery.asked": ["asked", "asked_intervals"],

@@ -178,7 +178,7 @@ def test_a_fitted_one_is_pickled(fitted):
         (np.zeros((3, 2)), "shape"),
         ([np.zeros((3, 3)), np.zeros((2, 4))], "data set 1 has shape"),
         ([], "the list is empty"),
-        (np.array([[0.0, 0, 0], [0, np.nan, 0]]), "trial 1, statistic 1"),
+        (np.array([[0.0, 0, 0], [0, np.inf, 0]]), "trial 1, statistic 1"),
     ],
 )
 def test_trials_that_do_not_fit_are_refused(fitted, data, words):

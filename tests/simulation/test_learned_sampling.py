@@ -1,9 +1,13 @@
 """What PyMC does with a model, done with one that has learned simulators."""
 
+import arviz as az
 import numpy as np
 import pymc as pm
 import pytensor
 import pytest
+import xarray
+from pytensor.graph.fg import FunctionGraph
+from scipy.stats import multivariate_normal
 
 import pymc_kbr as pk
 from tests.models import LinearLikelihood
@@ -73,6 +77,57 @@ def test_nuts_and_what_follows(model, likelihood):
     centre = mean[GROUP] @ likelihood.slopes.T
     spread = y.values.reshape(-1, 5, 3).std(axis=0)
     assert np.abs((y.values.mean(axis=(0, 1)) - centre) / spread).max() < 5 / np.sqrt(200)
+
+
+def test_leave_one_out_is_exact(likelihood):
+    """Of 40 trials of one parameter set: the density of each under the posterior of the others."""
+    observed = likelihood.draw_statistics(np.tile([0.5, -0.5], (40, 1)), np.random.default_rng(5))
+    slopes, cov = likelihood.slopes, likelihood.factor @ likelihood.factor.T
+    precision = slopes.T @ np.linalg.inv(cov)
+    exact = 0.0
+    for i, x in enumerate(observed):
+        spread = np.linalg.inv(np.eye(2) + 39 * precision @ slopes)
+        mean = spread @ precision @ np.delete(observed, i, axis=0).sum(axis=0)
+        exact += multivariate_normal(slopes @ mean, cov + slopes @ spread @ slopes.T).logpdf(x)
+    with pm.Model():
+        pk.LearnedSimulator("y", likelihood, pm.Normal("t", shape=2), observed=observed)
+        idata = pm.sample(500, tune=150, chains=2, cores=1, random_seed=1, progressbar=False)
+        pm.compute_log_likelihood(idata, progressbar=False)
+        found = az.loo(idata, var_name="y")
+    elpd = found.elpd if hasattr(found, "elpd") else found.elpd_loo  # of ArviZ 1.x and of 0.x
+    assert abs(float(elpd) - exact) < 0.3  # of two effective parameters, from 1,000 draws
+    assert not found["warning"]
+
+
+def test_a_model_compiles_after_predictive_draws_and_changed_data(likelihood, monkeypatch):
+    """Predictive draws are of `idata["posterior"]`: of all of `idata` PyMC 5 lists every observed twice."""
+    data = likelihood.draw_statistics(np.zeros((6, 2)), np.random.default_rng(3))
+    with pm.Model() as model:
+        t = pm.Normal("t", shape=2)
+        trials = pm.Data("trials", data)
+        pk.LearnedSimulator("y", likelihood, t, observed=trials)
+        at = {"t": np.array([0.3, -0.2])}
+        log_density, gradient = model.compile_logp(), model.compile_dlogp()
+        idata = pm.sample(5, tune=5, chains=1, cores=1, progressbar=False, compute_convergence_checks=False)
+        posterior = xarray.Dataset(idata["posterior"].data_vars)
+        pm.sample_posterior_predictive(posterior, random_seed=1, progressbar=False)
+        again = model.compile_logp()(at)
+        assert again == pytest.approx(float(log_density(at)))
+
+        with monkeypatch.context() as patch:
+            patch.setattr(FunctionGraph, "__init__", None)  # what is compiled needs one
+            pm.set_data({"trials": data[:4]})
+            fewer, slope = float(log_density(at)), gradient(at)
+        prior = -0.5 * np.sum(at["t"] ** 2) - np.log(2 * np.pi)
+        exact = likelihood.exact(np.tile(at["t"], (4, 1)), data[:4])
+        assert fewer == pytest.approx(exact.sum() + prior)
+        assert float(model.compile_logp()(at)) == pytest.approx(fewer)
+        assert model.compile_dlogp()(at) == pytest.approx(slope)
+        pm.compute_log_likelihood(idata, progressbar=False)
+        assert idata["log_likelihood"]["y"].shape == (1, 5, 4)
+        predicted = pm.sample_posterior_predictive(posterior, random_seed=1, progressbar=False)
+        assert predicted["posterior_predictive"]["y"].shape == (1, 5, 4, 3)
+        assert model.compile_logp()(at) == pytest.approx(fewer)
 
 
 def test_prior_predictive(model, likelihood):

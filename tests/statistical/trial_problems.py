@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from tests.statistical import drift_diffusion
+from case_studies.reaction_times import drift_diffusion
 
 
 @dataclass(frozen=True)

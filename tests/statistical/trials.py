@@ -23,7 +23,7 @@ import numpy as np
 from scipy import stats
 
 import pymc_kbr as pk
-from tests.statistical import drift_diffusion
+from case_studies.reaction_times import drift_diffusion
 from tests.statistical.trial_problems import PROBLEMS, TrialProblem
 
 COUNTS = ("poisson", "negative binomial", "binomial")

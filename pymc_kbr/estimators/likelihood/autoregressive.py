@@ -24,6 +24,7 @@ from pymc_kbr.estimators.likelihood.conditional_mixture import (
 )
 from pymc_kbr.estimators.likelihood.normal_mixture import ResidualShape, fit_shape, mixture_log_mass
 from pymc_kbr.estimators.likelihood.screening import screen
+from pymc_kbr.estimators.likelihood.shared_total import Left, PartOf, Total, fit_part_of
 from pymc_kbr.estimators.likelihood.smooth_function import (
     Effort,
     Inputs,
@@ -53,6 +54,7 @@ class Known(NamedTuple):
     inputs: tuple[tuple[int, ...], ...] = ()
     order: tuple[int, ...] = ()
     grids: tuple[Grid | None, ...] = ()
+    totals: tuple[Total, ...] = ()
 
 
 NOTHING_KNOWN = Known()
@@ -62,8 +64,8 @@ NOTHING_KNOWN = Known()
 class Autoregressive:
     """p(x | theta) = prod_j p(x_j | theta, x_<j), a `Form`."""
 
-    conditionals: tuple[Conditional | Categorical | Hurdles, ...]
-    pasts: tuple[Past, ...]
+    conditionals: tuple[Conditional | Categorical | Hurdles | PartOf, ...]
+    pasts: tuple[Past | Left, ...]
     series: Series | None = None
     inputs: tuple[tuple[int, ...], ...] = ()
     """The parameters that each conditional sees; empty where each sees all of them."""
@@ -140,13 +142,13 @@ class Autoregressive:
                     before = np.stack(np.broadcast_arrays(*columns), axis=-1)
             if celled and j in cells and not isinstance(conditional, Categorical):
                 place = size + cells.index(j)
-                ends = points[:, :, place], points[:, :, place + len(cells)]
+                ends = tuple((moved or {}).get(i, points[:, :, i]) for i in (place, place + len(cells)))
                 between = self.grids[j].cells.between  # type: ignore[union-attr]
                 total = total + conditional.log_mass(
-                    seen, y, ends, past(before), xp, shared=same_past, between=between
+                    seen, y, ends, past(before, xp), xp, shared=same_past, between=between
                 )
             else:
-                total = total + conditional.log_density(seen, y, past(before), xp, shared=same_past)
+                total = total + conditional.log_density(seen, y, past(before, xp), xp, shared=same_past)
         if self.series is not None:
             total = total + self.series.log_density(theta, points, xp, shared=shared)
         return total
@@ -335,7 +337,7 @@ class _Single:
         self._levels = levels or (None,) * points.shape[1]
         # Each has its own random numbers, in whatever order they are asked for.
         self._seeds = rng.integers(2**63, size=(points.shape[1],))
-        self._fitted: dict[int, tuple[Conditional | Categorical | Hurdles, Past]] = {}
+        self._fitted: dict[int, tuple[Conditional | Categorical | Hurdles | PartOf, Past | Left]] = {}
         self.effort = effort
 
     def __call__(
@@ -344,10 +346,14 @@ class _Single:
         *,
         # Of counts, whose probabilities are learnt one by one.
         lowest_values: int = 12,
-    ) -> tuple[Conditional | Categorical | Hurdles, Past]:
+    ) -> tuple[Conditional | Categorical | Hurdles | PartOf, Past | Left]:
         """The conditional of statistic j and what it sees of the earlier ones."""
         if j not in self._fitted:
             rng = np.random.default_rng(self._seeds[j])
+            total = next((each for each in self.known.totals if j in each.columns), None)
+            if total is not None:
+                self._fitted[j] = self._part_of(j, total, rng)
+                return self._fitted[j]
             past = self._past(j, rng)
             inputs, y = Inputs(self._seen(j, self._theta), past(self._values)), self._points[:, j]
             grid = self.known.grids[j] if self.known.grids else None
@@ -362,6 +368,19 @@ class _Single:
             else:
                 self._fitted[j] = fit_conditional(inputs, y, rng, self.effort, self._shape_rows), past
         return self._fitted[j]
+
+    def _part_of(self, j: int, total: Total, rng: np.random.Generator) -> tuple[PartOf, Left]:
+        """One of the counts that share a total, given what is left of it."""
+        grids, order = self.known.grids, self.known.order or range(self._points.shape[1])
+        members = [i for i in order if i in total.columns]
+        earlier = members[: members.index(j)]
+        known = [grid for i in earlier if (grid := grids[i]) is not None]
+        left, grid = Left.of(self._values, earlier, known, total.total), grids[j]
+        assert grid is not None
+        if j == members[-1]:
+            return PartOf(grid, None, 0.0), left
+        theta = self._seen(j, self._theta)
+        return fit_part_of(theta, left(self._values), grid, self._values[:, j], rng, self.effort), left
 
     @property
     def _shape_rows(self) -> int:
@@ -432,7 +451,7 @@ class Past:
         scale = np.where(scale > 0, scale, 1.0)
         return cls(numbers, seen.mean(axis=0), scale, points.shape[1], few if any(few) else ())
 
-    def __call__(self, points: Any) -> Any:
+    def __call__(self, points: Any, xp: Any = np) -> Any:
         """Standardised earlier statistics (..., l) of points (..., e), of NumPy or of PyTensor."""
         # Without columns the matrix is zero, and so is the past.
         selection = np.zeros((self.size, len(self.centre)))

@@ -294,33 +294,86 @@ def _constant(logit: float, inputs: Inputs) -> Logit:
     return Logit(function, (logit, logit))
 
 
-def fit_logit(above: np.ndarray, basis: WhitenedBasis, start: np.ndarray) -> SmoothFit:
-    """Logits g that maximise the log probabilities of `above` (n,) and their prior, by Newton's method."""
+def fit_part(
+    inputs: Inputs,
+    count: np.ndarray,
+    of: np.ndarray,
+    whole: Inputs,
+    rng: np.random.Generator,
+    effort: Effort,
+    *,
+    # As of one logit above.
+    fewest_of_a_kind: int = 5,
+    rows_for_size: int = 2000,
+    beyond: float = 1.0,
+) -> tuple[Logit, np.ndarray]:
+    """The logit of the share of counts (n,) of numbers `of` (n,), and what it is at rows left out (n,)."""
+    n, share = len(count), (count.sum() + 1) / (of.sum() + 2)
+    constant = float(np.log(share / (1 - share)))
+    alone = _constant(constant, whole), np.full(n, constant)
+    least = fewest_of_a_kind + inputs.theta.shape[1] + inputs.past.shape[1]
+    if n < 2 * least or min(count.sum(), (of - count).sum()) < least:
+        return alone
+    unit = 1 / np.sqrt(share * (1 - share))
+    landmarks = inputs.rows(rng.permutation(n)[: effort.landmarks])
+    kernel, _ = choose_kernel(inputs, unit * (count / of - share), rng, effort=effort)
+    some = np.sort(rng.permutation(n)[:rows_for_size])
+    basis = WhitenedBasis(kernel, inputs.rows(some), landmarks).larger(unit)
+    of_some, start = (count[some], of[some]), np.full(len(some), constant)
+
+    def fit(basis: WhitenedBasis, start: np.ndarray) -> SmoothFit:
+        return fit_logit(of_some[0], basis, start, of_some[1])
+
+    basis, fitted = choose_size(basis, fit, start, partial(_part_score, *of_some))
+    if n > len(some):
+        basis = WhitenedBasis(basis.kernel, inputs, landmarks)
+        fitted = fit_logit(count, basis, fitted.function.at(inputs), of)
+    if _part_score(count, of, fitted.left_out) <= _part_score(count, of, alone[1]):
+        return alone
+    ends = float(fitted.left_out.min()) - beyond, float(fitted.left_out.max()) + beyond
+    return Logit(fitted.function, ends), fitted.left_out
+
+
+def _part_score(count: np.ndarray, of: np.ndarray, logits: np.ndarray) -> float:
+    """Mean log likelihood of counts (n,) of numbers (n,)."""
+    return float(np.mean(count * logits - of * np.logaddexp(0.0, logits)))
+
+
+def fit_logit(
+    above: np.ndarray, basis: WhitenedBasis, start: np.ndarray, of: np.ndarray | None = None
+) -> SmoothFit:
+    """Logits g that maximise the log probabilities of `above` (n,) and their prior, by Newton's method.
+
+    Indicators, or counts among numbers `of` (n,).
+    """
     # Shapes: above (n,); start (n,).
     features, signs = basis.features, np.where(above, -1.0, 1.0)
+    each = 1.0 if of is None else of
 
     def objective(v: np.ndarray, g: np.ndarray) -> float:
+        if of is not None:
+            return float(np.sum(of * np.logaddexp(0.0, g) - above * g) + 0.5 * (v @ v))
         return float(np.sum(np.logaddexp(0.0, signs * g)) + 0.5 * (v @ v))
 
     def factorised(information: np.ndarray) -> np.ndarray:
         return np.linalg.cholesky(with_unit_prior(features.T @ (features * information[:, None])))
 
     # The information of a logit is a quarter at most.
-    v = cho_solve((factorised(np.full(len(start), 0.25)), True), 0.25 * (features.T @ start))
+    v = cho_solve((factorised(each * np.full(len(start), 0.25)), True), 0.25 * (features.T @ (each * start)))
 
     def step_from(v: np.ndarray, g: np.ndarray) -> np.ndarray:
         share = expit(g)
-        factor = factorised(share * (1 - share))
-        step: np.ndarray = cho_solve((factor, True), features.T @ (above - share) - v)
+        factor = factorised(each * share * (1 - share))
+        step: np.ndarray = cho_solve((factor, True), features.T @ (above - each * share) - v)
         return step
 
     v, g = by_damped_steps(features, v, objective, step_from)
     # Without row i a Newton step from the maximum takes its score and its information w away: with
     # h = w f' A^-1 f the logit moves by -(score / w) h / (1 - h).
     share = expit(g)
-    information = np.maximum(share * (1 - share), 1e-12)
+    information = np.maximum(each * share * (1 - share), 1e-12)
     h = leverages(np.sqrt(information)[:, None] * features, factorised(information))
-    return SmoothFit(basis.function(v), g - (above - share) / information * h / (1 - h))
+    return SmoothFit(basis.function(v), g - (above - each * share) / information * h / (1 - h))
 
 
 def _log_score(above: np.ndarray, logits: np.ndarray) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp, ndtr
@@ -16,12 +16,13 @@ from pymc_kbr.estimators.likelihood.diagonal_scale import DiagonalScale, without
 from pymc_kbr.estimators.likelihood.exchangeable import Exchangeable, OrderStatistics
 from pymc_kbr.estimators.likelihood.form import Form, Prepared
 from pymc_kbr.estimators.likelihood.location_scale import LocationScale
+from pymc_kbr.estimators.likelihood.normal_mixture import LOG_ROOT_2PI, log_between
 from pymc_kbr.estimators.likelihood.smooth_function import for_rows
 from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG
 from pymc_kbr.estimators.likelihood.structure import Structure
 from pymc_kbr.estimators.likelihood.success import Success
 from pymc_kbr.estimators.summaries import Dependent, Summary, Transformed
-from pymc_kbr.estimators.summaries.transformed import Grid, Levels
+from pymc_kbr.estimators.summaries.transformed import FAR, Grid, Levels
 
 RESIDUALS_AT_ONCE = 2**20
 """Of residuals that are held at once."""
@@ -30,6 +31,12 @@ LEAST_LOG = np.array(-1e300)
 """From which logs are averaged: where all are minus infinity, so is their average. No float, which PyTensor
 takes for one of 32 bits.
 """
+
+NO_END = 1e100
+"""In the place of an end that is infinite, in a statistic's own units."""
+
+WIDEST = 4.0
+"""Coordinates of a piece of a statistic's range, in its deviations, of which the middle is taken."""
 
 MOST_TOGETHER = 100
 """Values of a data set up to which several are evaluated together: steps of one would be small."""
@@ -90,28 +97,72 @@ class Evaluation:
         assert structure is not None
         assert isinstance(summary, Transformed)
         m, moved, volume, inside = len(structure.columns), {}, 0.0, None
+        celled = [j for j, grid in enumerate(self._grids) if grid is not None]
+
+        def at(column: int) -> Any:
+            return for_rows(points[:, :, column], len(affine)) if xp is np else points[:, :, column]
+
         for i, j in enumerate(self._places):
             curve, sign = summary.curves[j], float(structure.signs[i])
+            centre, scale = float(summary.scaler.centre[j]), float(summary.scaler.scale[j])
             origin, width = affine[:, i : i + 1], affine[:, m + i : m + i + 1]
             there = sign * width > 0
-            width, x = xp.where(there, width, sign), points[:, :, j]
-            y = ((for_rows(x, len(affine)) if xp is np else x) - origin) / width
-            there = there & curve.inside(y)
-            y = xp.where(there, y, summary.middle_of(j))
-            moved[j] = (curve.forward(y, xp) - summary.scaler.centre[j]) / summary.scaler.scale[j]
-            volume = volume + curve.log_slope(y, xp) - np.log(summary.scaler.scale[j]) - xp.log(sign * width)
-            inside = there if inside is None else inside & there
+            width = xp.where(there, width, sign)
+            y = (at(j) - origin) / width
+            seen = there & curve.inside(y)
+            y = xp.where(seen, y, summary.middle_of(j))
+            coordinate = (curve.forward(y, xp) - centre) / scale
+            of_value = curve.log_slope(y, xp) - np.log(scale) - xp.log(sign * width)
+            if j in celled:
+                places = [self._size + celled.index(j) + side * len(celled) for side in (0, 1)]
+                ends = [at(place) for place in places]
+                hidden = ends[1] > ends[0]
+                lower, upper = (
+                    self._end_of(j, end, far, origin, width, xp)
+                    for end, far in zip(ends if sign > 0 else ends[::-1], (-FAR, FAR), strict=True)
+                )
+                some = upper > lower
+                seen = xp.where(hidden, there & some, seen)
+                # Where nothing is hidden ends are equal; what later statistics see of a piece is its middle.
+                lower, upper = xp.where(some, lower, -FAR), xp.where(some, upper, FAR)
+                middle = (xp.clip(lower, -WIDEST, WIDEST) + xp.clip(upper, -WIDEST, WIDEST)) / 2
+                coordinate = xp.where(hidden, middle, coordinate)
+                of_value = xp.where(hidden, 0.0, of_value)
+                moved[places[0]] = xp.where(hidden, lower, coordinate)
+                moved[places[1]] = xp.where(hidden, upper, coordinate)
+            moved[j], volume = coordinate, volume + of_value
+            inside = seen if inside is None else inside & seen
         return moved, xp.where(inside, volume, -np.inf)
+
+    def _end_of(self, j: int, end: Any, far: float, origin: Any, width: Any, xp: Any) -> Any:
+        """The coordinate (k, r) of an end, in its own units, of a statistic that is structured."""
+        summary = self.of_statistics
+        assert isinstance(summary, Transformed)
+        curve = summary.curves[j]
+        none = abs(end) >= NO_END
+        y = (xp.where(none, 0.0, end) - origin) / width
+        within = curve.inside(y) & ~none
+        found = curve.forward(xp.where(within, y, summary.middle_of(j)), xp)
+        found = (found - float(summary.scaler.centre[j])) / float(summary.scaler.scale[j])
+        # Below an edge, or above an upper one, there is nothing.
+        beyond = xp.where(y > curve.origin, FAR, -FAR)
+        return xp.where(none, far, xp.where(within, found, beyond))
+
+    @property
+    def _size(self) -> int:
+        """Number of statistics that vary."""
+        return int(self.of_statistics.kept.sum())
 
     @property
     def _grids(self) -> tuple[Grid | None, ...]:
         """Of statistics whose cells have probabilities."""
-        return self.form.grids if isinstance(self.form, Autoregressive | LocationScale) else ()
+        form = self.form
+        return form.grids if isinstance(form, Autoregressive | LocationScale | MarginalLocationScale) else ()
 
     @property
     def _width(self) -> int:
         """Numbers of a prepared observation."""
-        return int(self.of_statistics.kept.sum()) + 2 * sum(grid is not None for grid in self._grids)
+        return self._size + 2 * sum(grid is not None for grid in self._grids)
 
     @property
     def _places(self) -> list[int]:
@@ -223,33 +274,41 @@ class Evaluation:
         return whole
 
 
-@dataclass(frozen=True, eq=False)
-class ConditionedData:
-    """The observations of a data set, each with the conditions under which it was made."""
+class Trials(NamedTuple):
+    """Observations of which the same statistics are there, each with its conditions."""
 
-    # Shapes: conditions (n, c).
+    # Shapes: conditions (n, c); counts (n,), of observations that are the same.
 
+    evaluation: Evaluation
     prepared: Prepared
     conditions: np.ndarray
+    counts: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class DataInParts:
+    """The observations of a data set that an `AtConditions` evaluates."""
+
+    parts: tuple[Trials, ...]
 
     @property
     def points(self) -> np.ndarray:
-        """Of the observations, in the units of the fit."""
-        return self.prepared.points
+        """Of the observations of the first part, in the units of the fit."""
+        return self.parts[0].prepared.points if self.parts else np.empty((0, 1, 1))
 
     @property
     def impossible(self) -> bool:
         """Whether the model cannot make one of the observations."""
-        return self.prepared.impossible
+        return any(each.prepared.impossible for each in self.parts)
 
-    def of_the_rest(self) -> ConditionedData:
+    def of_the_rest(self) -> DataInParts:
         """As if what the model cannot make were possible: see `Prepared`."""
-        return replace(self, prepared=self.prepared.of_the_rest())
+        return DataInParts(tuple(each._replace(prepared=each.prepared.of_the_rest()) for each in self.parts))
 
 
 @dataclass(frozen=True, eq=False)
 class AtConditions:
-    """An evaluation at parameters without those that are conditions, which each observation has."""
+    """An evaluation at parameters without those that are conditions, of data sets in parts."""
 
     # Shapes: conditions, others (c,), (q,).
 
@@ -266,24 +325,31 @@ class AtConditions:
         """The parameters (k, q) themselves: what there is more depends on conditions."""
         return parameters
 
-    def log_likelihood(self, described: np.ndarray, data: ConditionedData) -> np.ndarray:
+    def log_likelihood(self, described: np.ndarray, data: DataInParts) -> np.ndarray:
         """Log-likelihoods (k,) of one data set at parameters (k, q)."""
-        values, places = np.unique(data.conditions, axis=0, return_inverse=True)
         theta = np.empty((len(described), len(self.conditions) + len(self.others)))
         theta[:, self.others] = described
         total = np.zeros(len(described))
-        for number, value in enumerate(values):
-            theta[:, self.conditions] = value
-            rows = places.reshape(-1) == number
-            some = Prepared(data.prepared.points[rows], data.prepared.log_volume[rows])
-            total += self.whole.log_likelihood(self.whole.describe(theta), some)
+        for evaluation, prepared, conditions, counts in data.parts:
+            values, places = np.zeros((1, 0)), np.zeros(len(counts), dtype=int)
+            if conditions.shape[1]:
+                values, places = np.unique(conditions, axis=0, return_inverse=True)
+            for number, value in enumerate(values):
+                theta[:, self.conditions] = value
+                rows = places.reshape(-1) == number
+                some = Prepared(prepared.points[rows], prepared.log_volume[rows])
+                at = evaluation.describe(theta)
+                if np.all(counts[rows] == 1):
+                    total += evaluation.log_likelihood(at, some)
+                else:
+                    total += evaluation.log_densities(at, some) @ counts[rows]
         return total
 
-    def log_likelihoods(self, described: np.ndarray, trials: Sequence[ConditionedData]) -> np.ndarray:
+    def log_likelihoods(self, described: np.ndarray, trials: Sequence[DataInParts]) -> np.ndarray:
         """Log-likelihoods (g, m) of g data sets, each at its own parameters (g, m, q)."""
         return np.stack([self.log_likelihood(*pair) for pair in zip(described, trials, strict=True)])
 
-    def at_rows(self, described: np.ndarray, trials: Sequence[ConditionedData]) -> np.ndarray:
+    def at_rows(self, described: np.ndarray, trials: Sequence[DataInParts]) -> np.ndarray:
         """Log-likelihoods (g, k) of g data sets, at every row of parameters (k, q)."""
         return np.stack([self.log_likelihood(described, data) for data in trials])
 
@@ -313,31 +379,62 @@ FACTOR_ENTRIES_AT_ONCE = 2**22
 
 @dataclass(frozen=True, eq=False)
 class MarginalLocationScale:
-    """The density of some statistics of a `LocationScale`."""
+    """The density of some statistics of a `LocationScale`, of which the last one may be between two ends."""
 
     # Shapes: kept (m,).
 
     whole: LocationScale
     kept: np.ndarray
+    grids: tuple[Grid | None, ...] = ()
 
     def describe(self, theta: Any, xp: Any = np) -> Any:
         """As of the whole form."""
         return self.whole.describe(theta, xp)
 
     def log_density(self, described: Any, points: Any, xp: Any = np) -> Any:
-        """Log densities (k, r) of points (k, r, m) or (1, r, m): see `Form`."""
+        """Log densities (k, r) of points (k, r, m) or (1, r, m), or with two ends: see `Form`."""
         if xp is not np:
-            raise NotImplementedError("statistics are integrated out with NumPy alone")
+            return self._log_density(described, points, xp)
         found = np.empty((len(described), points.shape[1]))
         for rows in self._parts(len(described)):
             at = points if len(points) == 1 else points[rows]
-            parts = [
-                np.log(share) - np.log(np.abs(np.diagonal(root, axis1=1, axis2=2))).sum(axis=1)[:, None]
-                - 0.5 * np.sum(_solved(root, at - mean[:, None, :]) ** 2, axis=2)
-                for share, mean, root in self._mixture(described[rows])
-            ]  # fmt: skip
-            found[rows] = logsumexp(parts, axis=0)
-        return found - 0.5 * len(self.kept) * np.log(2 * np.pi)
+            found[rows] = self._log_density(described[rows], at, np)
+        return found
+
+    def _log_density(self, described: Any, points: Any, xp: Any) -> Any:
+        m = len(self.kept)
+        last = next((j for j, grid in enumerate(self.grids) if grid is not None), m - 1)
+        order = [*(j for j in range(m) if j != last), last]
+        between = bool(self.grids) and (xp is not np or points.shape[-1] > m)
+        # All parts of the mixture together: as a graph, a few operations however many there are.
+        means, roots = self._mixture(described, order, xp)
+        u: list[Any] = []
+
+        def standardised(x: Any) -> Any:
+            j = len(u)
+            away = x[:, None, :] - means[:, :, j][:, :, None]
+            for i in range(j):
+                away = away - roots[:, :, j, i][:, :, None] * u[i]
+            return away / roots[:, :, j, j][:, :, None]
+
+        for column in order[:-1]:
+            u.append(standardised(points[:, :, column]))
+        value = standardised(points[:, :, last])
+        terms = [
+            -xp.log(roots[:, :, j, j])[:, :, None] - 0.5 * at**2 - LOG_ROOT_2PI
+            for j, at in enumerate([*u, value])
+        ]
+        if between:
+            ends = [points[:, :, m + side] for side in (0, 1)]
+            hidden = (ends[1] > ends[0])[:, None, :]
+            lower, upper = (standardised(end) for end in ends)
+            inside = log_between(lower, xp.where(hidden, upper, lower + 1.0), xp)
+            terms[-1] = xp.where(hidden, inside, terms[-1])
+        parts = np.log(self.whole.mixture.weights)[:, None]
+        for term in terms:
+            parts = parts + term
+        highest = xp.max(parts, axis=1)
+        return highest + xp.log(xp.sum(xp.exp(parts - highest[:, None]), axis=1))
 
     def draw(self, described: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One draw (k, m) for each of k parameters."""
@@ -345,10 +442,12 @@ class MarginalLocationScale:
 
     def transforms(self, described: np.ndarray, points: np.ndarray) -> np.ndarray:
         """Conditional distribution functions (k, m): see `Form`."""
+        means, roots = self._mixture(described, list(range(len(self.kept))), np)
         logs, at = [], []
-        for share, mean, root in self._mixture(described):
-            u = _solved(root, (points - mean)[:, None, :])[:, 0]
-            terms = -np.log(np.abs(np.diagonal(root, axis1=1, axis2=2))) - 0.5 * u**2
+        for c, share in enumerate(self.whole.mixture.weights):
+            root = roots[:, c]
+            u = _solved(root, (points - means[:, c])[:, None, :])[:, 0]
+            terms = -np.log(np.diagonal(root, axis1=1, axis2=2)) - 0.5 * u**2
             before = np.concatenate([np.zeros((len(u), 1)), np.cumsum(terms, axis=1)[:, :-1]], axis=1)
             logs.append(np.log(share) + before)
             at.append(ndtr(u))
@@ -359,26 +458,34 @@ class MarginalLocationScale:
         step = max(1, FACTOR_ENTRIES_AT_ONCE // len(self.whole.whiten) ** 2)
         return (slice(first, first + step) for first in range(0, count, step))
 
-    def _mixture(self, described: np.ndarray) -> Iterator[tuple[float, np.ndarray, np.ndarray]]:
-        """Share, means (k, m) and lower triangular roots (k, m, m) of the covariances, of each part."""
-        form, e = self.whole, len(self.whole.whiten)
-        logs = np.clip(described[:, e : 2 * e], -LARGEST_LOG, LARGEST_LOG)
-        factor = np.exp(logs)[:, :, None] * form.whiten
-        if described.shape[1] > 2 * e:
-            factor = factor + described[:, 2 * e :].reshape(-1, e, e) @ factor
-        back = np.linalg.inv(factor)[:, self.kept]
-        of_parts = zip(form.mixture.weights, form.mixture.means, form.mixture.factors, strict=True)
-        for share, mean, precision in of_parts:
+    def _mixture(self, described: Any, order: list[int], xp: Any) -> tuple[Any, Any]:
+        """Means (k, c, m) and lower triangular roots (k, c, m, m) of the covariances of all parts."""
+        form, e, kept = self.whole, len(self.whole.whiten), self.kept[order]
+        logs = xp.clip(described[:, e : 2 * e], -LARGEST_LOG, LARGEST_LOG)
+        factor = xp.exp(logs)[:, :, None] * form.whiten
+        if form.paired:
+            below = xp.reshape(described[:, 2 * e :], (-1, e, e))
+            factor = factor + xp.matmul(below, factor)
+        # By a product: indices by an array make graphs that some versions of PyTensor do not simplify.
+        chosen = np.eye(e)[kept]
+        back = xp.matmul(chosen, xp.linalg.inv(factor))
+        spread = xp.matmul(back[:, None], np.linalg.inv(form.mixture.factors))
+        if xp is np:
             # By orthogonal steps: products of roots would lose half of the digits.
-            upper = np.linalg.qr(np.swapaxes(back @ np.linalg.inv(precision), 1, 2), mode="r")
+            upper = np.linalg.qr(np.swapaxes(spread, 2, 3), mode="r")
             # Diagonals of either sign are as good for densities; distribution functions need positive ones.
-            signs = np.sign(np.diagonal(upper, axis1=1, axis2=2))
-            root = np.swapaxes(upper * signs[:, :, None], 1, 2)
-            yield float(share), described[:, self.kept] + back @ mean, root
+            signs = np.sign(np.diagonal(upper, axis1=2, axis2=3))
+            roots = np.swapaxes(upper * signs[..., None], 2, 3)
+        else:
+            roots = xp.linalg.cholesky(xp.matmul(spread, xp.swapaxes(spread, 2, 3)))
+        moved = xp.swapaxes(xp.matmul(back, form.mixture.means.T), 1, 2)
+        return xp.matmul(described[:, :e], chosen.T)[:, None] + moved, roots
 
 
-def integrated_out(evaluation: Evaluation, columns: np.ndarray) -> Evaluation | None:
-    """A likelihood of some of its statistics, by their numbers."""
+def integrated_out(
+    evaluation: Evaluation, columns: np.ndarray, censored: int | None = None
+) -> Evaluation | None:
+    """A likelihood of some of its statistics, by their numbers, of which one may be between two ends."""
     form, summary = evaluation.form, evaluation.of_statistics
     if isinstance(summary, Dependent):
         of_these = integrated_out(replace(evaluation, of_statistics=summary.curved), columns)
@@ -391,7 +498,14 @@ def integrated_out(evaluation: Evaluation, columns: np.ndarray) -> Evaluation | 
     places = np.cumsum(summary.kept)[varying] - 1
     found: Form | None = None
     if isinstance(form, LocationScale):
-        found = MarginalLocationScale(form, places)
+        grids: tuple[Grid | None, ...] = ()
+        if censored is not None and isinstance(summary, Transformed):
+            place = int(np.cumsum(summary.kept)[censored]) - 1
+            grids = tuple(
+                summary.everywhere(place) if j == place else None for j in range(len(summary.curves))
+            )
+            grids = tuple(grids[j] for j in places)
+        found = MarginalLocationScale(form, places, grids)
     elif isinstance(form, Autoregressive):
         found = without_unseen(form, places)
     elif isinstance(form, DiagonalScale):

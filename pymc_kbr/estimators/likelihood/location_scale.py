@@ -71,7 +71,7 @@ class LocationScale:
             return self._of_one(described, logs, points, xp)
         r = xp.matmul(points - described[:, None, :e], self.whiten.T)
         z = xp.exp(logs)[:, None, :] * r
-        if self._paired:
+        if self.paired:
             below = xp.reshape(described[:, 2 * e :], (-1, e, e))
             z = z + xp.matmul(z, xp.swapaxes(below, 1, 2))
         volume = xp.sum(logs, axis=1)[:, None] + np.log(np.diag(self.whiten)).sum()
@@ -100,7 +100,7 @@ class LocationScale:
         z = self.mixture.draw(len(described), rng)
         logs = np.clip(described[:, e : 2 * e], -LARGEST_LOG, LARGEST_LOG)
         # (I + C)^-1 z by forward substitution: entries before j are those of the solution already.
-        for j in range(1, e if self._paired else 0):
+        for j in range(1, e if self.paired else 0):
             entries = described[:, 2 * e + j * e : 2 * e + j * e + j]
             z[:, j] -= np.sum(entries * z[:, :j], axis=1)
         r = z * np.exp(-logs)
@@ -112,13 +112,14 @@ class LocationScale:
         logs = np.clip(described[:, e : 2 * e], -LARGEST_LOG, LARGEST_LOG)
         r = (points - described[:, :e]) @ self.whiten.T
         z = np.exp(logs) * r
-        if self._paired:
+        if self.paired:
             below = described[:, 2 * e :].reshape(-1, e, e)
             z = z + np.einsum("kij,kj->ki", below, z)
         return self.mixture.transforms(z)
 
     @property
-    def _paired(self) -> bool:
+    def paired(self) -> bool:
+        """Whether T has entries below its diagonal."""
         return self.spread_coefficients.shape[1] > len(self.whiten)
 
 

@@ -173,6 +173,8 @@ class Structure:
     ranges: tuple[str, ...]
     free: np.ndarray
     edges: dict[int, tuple[float, float]]
+    fitted: np.ndarray | None = None
+    """Numbers of the parameters that a form was fitted to, of some of whose statistics this is."""
 
     @classmethod
     def of(cls, declared: Declared, names: Names, p: int, d: int) -> Structure:
@@ -252,11 +254,14 @@ class Structure:
             tuple(self.ranges[row] for row in rows),
             self.free[columns],
             {i: self.edges[int(c)] for i, c in enumerate(columns) if int(c) in self.edges},
+            self.used,
         )
 
     @property
     def used(self) -> np.ndarray:
         """Numbers of the parameters on which some statistic may depend still."""
+        if self.fitted is not None:
+            return self.fitted
         return np.flatnonzero(self.free.any(axis=0))
 
     def inputs(self, kept: np.ndarray) -> tuple[tuple[int, ...], ...]:
@@ -327,22 +332,28 @@ class Structure:
                     "one, or another parameter's"
                 )
 
-    def impossible(self, statistics: np.ndarray, lowest: np.ndarray, highest: np.ndarray) -> np.ndarray:
-        """Which observations (k, d) lie beyond the edges wherever parameters were simulated, shape (k,)."""
-        off = np.zeros(len(statistics), dtype=bool)
+    def impossible(
+        self, lower: np.ndarray, upper: np.ndarray, lowest: np.ndarray, highest: np.ndarray
+    ) -> np.ndarray:
+        """Which observations lie beyond the edges wherever parameters were simulated, shape (k,).
+
+        Each lies between two ends (k, d), which are equal where a statistic is observed.
+        """
+        off = np.zeros(len(lower), dtype=bool)
         for column, (low, high) in self.edges.items():
-            off |= (statistics[:, column] < low) | (statistics[:, column] > high)
+            off |= (upper[:, column] < low) | (lower[:, column] > high)
         ends = np.stack([lowest, highest])
         for place, column in enumerate(self.columns):
             if self.ranges[place] == "line" or int(column) in self.edges:
                 continue
-            x, origin = statistics[:, column], self.origin[:, place]
+            origin = self.origin[:, place]
             far = [origin[0] + self._extreme(origin[1:], ends, side) for side in (min, max)]
             if self.ranges[place] == "positive":
-                off |= x <= far[0] if self.signs[place] > 0 else x >= far[1]
+                off |= upper[:, column] <= far[0] if self.signs[place] > 0 else lower[:, column] >= far[1]
             else:
-                upper = origin + self.width[:, place]
-                off |= (x <= far[0]) | (x >= upper[0] + self._extreme(upper[1:], ends, max))
+                edge = origin + self.width[:, place]
+                highest_edge = edge[0] + self._extreme(edge[1:], ends, max)
+                off |= (upper[:, column] <= far[0]) | (lower[:, column] >= highest_edge)
         return off
 
     @staticmethod

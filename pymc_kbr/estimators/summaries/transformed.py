@@ -160,6 +160,12 @@ class Transformed:
         )
         return found if any(found) else ()
 
+    def everywhere(self, place: int) -> Grid:
+        """As the cells of a continuous statistic, by its place among those that vary."""
+        none = np.array([np.inf])  # its one atom
+        units = float(self.scaler.centre[place]), float(self.scaler.scale[place])
+        return Grid(Everywhere(0.0, 0.0, none, none, none), self.curves[place], *units)
+
     def dequantised(
         self, coordinates: np.ndarray, rng: np.random.Generator, levels: tuple[Levels | None, ...] = ()
     ) -> np.ndarray:
@@ -333,14 +339,14 @@ class Curve(NamedTuple):
                 return xp.log(y) - xp.log1p(-y)
         return xp.arcsinh(y) if self.kind == "asinh" else y
 
-    def backward(self, y: np.ndarray) -> np.ndarray:
+    def backward(self, y: Any, xp: Any = np) -> Any:
         """The statistic whose function y is."""
         if self.kind == "log":
-            y = np.exp(y)
+            y = xp.exp(y)
         elif self.kind == "root":
-            y = np.maximum(y, 0) ** 2
+            y = xp.maximum(y, 0) ** 2
         elif self.kind == "asinh":
-            y = np.sinh(y)
+            y = xp.sinh(y)
         elif self.kind == "softplus":
             y = np.logaddexp(0.0, y)
         elif self.kind == "logit":
@@ -905,3 +911,20 @@ class Cells:
             zero = float(self.nearest(np.zeros(1))[0])
             first = zero if abs(zero) <= EVEN * self.spacing else first
         return replace(self, first=float(first), last=float(last))
+
+
+class Everywhere(Cells):
+    """Of a continuous statistic, which has a density wherever it is observed."""
+
+    @property
+    def between(self) -> bool:
+        """Whether the statistic is continuous but for atoms."""
+        return True
+
+    def ends(self, column: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The values themselves."""
+        return column, column
+
+    def nearest(self, column: np.ndarray) -> np.ndarray:
+        """The values themselves."""
+        return column

@@ -41,6 +41,7 @@ def LearnedSimulator(
     table: ReferenceTable | None = None,
     outside: str = "-inf",
     lapse: Any = None,
+    censored: Any = None,
 ) -> Any:
     """A learned likelihood in the place of a simulator: an observed variable with gradients.
 
@@ -67,7 +68,8 @@ def LearnedSimulator(
         Shape (d,): one observation. Shape (n, d): n observations. Parameters of one set belong to all n,
         which are independent trials; those of g groups to one observation each, n = g, unless `group` says
         otherwise. Where d = 1, shape (n,) is n observations, too. A Series or a data frame is put in the
-        order of the names of the statistics, where the likelihood knows these.
+        order of the names of the statistics, where the likelihood knows these. What is NaN, or masked, is
+        missing by chance, and is integrated out; rows that are missing altogether fill up ragged arrays.
     dims : str or sequence of str, optional
         As everywhere in PyMC, for the dimensions of `observed`.
     group : array_like of int, shape (n,), or pm.Data, optional
@@ -88,6 +90,12 @@ def LearnedSimulator(
         (g,). Its statistics then are independent, a continuous one even between its lowest and its highest
         simulated value, and others any of the simulated values. A dict has other ranges of continuous ones,
         such as ``lapse=(p, {"rt": (0, 10)})``, by names or columns. What only a lapse can be is not refused.
+        It takes the place of `pm.Mixture`, whose parts have one density for each of their numbers.
+    censored : dict, optional
+        Of statistics, by names or columns, a pair of a lower and an upper limit, one of which may be None,
+        such as ``{"rt": (None, 1.5)}`` for a deadline; each is a number, or of shape (n,). As in
+        `pm.Censored`, a value at a limit lies there or beyond, and draws beyond a limit are at it. What else
+        is observed of such a trial counts, and may be missing (NaN).
 
     Returns
     -------
@@ -141,7 +149,7 @@ def LearnedSimulator(
         likelihood.warn_if_refuted(repr(name))
     columns = None if table is None else table.parameter_columns
     return register_learned(
-        model, name, likelihood, parameters, observed, dims, group, columns, outside, lapse
+        model, name, likelihood, parameters, observed, dims, group, columns, outside, lapse, censored
     )
 
 
@@ -156,6 +164,7 @@ def register_learned(
     columns: Columns | None = None,
     outside: str = "-inf",
     lapse: Any = None,
+    censored: Any = None,
 ) -> Any:
     """As `LearnedSimulator`, in this model, of a likelihood that was looked at before."""
     known = getattr(likelihood, "names_", None) or Names()
@@ -163,24 +172,51 @@ def register_learned(
     parameters_ = parameter_rows(name, parameters, likelihood.parameters_size, columns, inputs)
     value = observed if isinstance(observed, Variable) else _as_array(name, observed, known.statistics)
     data = _data_now(name, value)
-    layout = _layout(name, data, likelihood.statistics_size)
+    in_parts = hasattr(likelihood, "prepare_parts")
+    layout = _layout(name, data, likelihood.statistics_size, missing=in_parts)
     trials = data.reshape(-1, likelihood.statistics_size)
-    likelihood.prepare(trials)  # refuses what no simulation can be
+    limits = _limits(name, likelihood, censored, trials)
+    lower, upper = (trials, trials) if limits is None else limits.bounds(trials)
+    if limits is None and np.any(np.isnan(trials)):
+        lower, upper = likelihood.limits(None).bounds(trials)  # type: ignore[attr-defined]
+    complete, some = np.all(lower == upper, axis=1), np.any(np.isfinite(lower) | np.isfinite(upper), axis=1)
+    if np.any(complete):
+        likelihood.prepare(trials[complete])  # refuses what no simulation can be
     share, lapses = (None, None) if lapse is None else _lapse(name, lapse, likelihood, known.statistics)
-    if hasattr(likelihood, "refuse_impossible"):
-        no_lapses = np.ones(len(trials), dtype=bool) if lapses is None else ~lapses.possible(trials)
-        if no_lapses.any():
-            likelihood.refuse_impossible(trials[no_lapses])
+    certain = np.ones(len(trials), dtype=bool)
+    if lapses is not None:
+        certain = np.isneginf(lapses.log_densities(lower, upper))
+    if hasattr(likelihood, "refuse_impossible") and np.any(certain & complete):
+        likelihood.refuse_impossible(trials[certain & complete])
+    if np.any(certain & ~complete):
+        likelihood.prepare_parts(lower[certain & ~complete], upper[certain & ~complete])  # type: ignore[attr-defined]
     rows = _rows(name, layout, value, data, parameters_, group)
     if hasattr(likelihood, "warn_if_biased"):
-        _warn_of_trials(name, likelihood, trials, parameters_, rows)
-    op = LearnedSimulatorRV(likelihood, layout, rows is None, outside, lapse=lapses)
+        _warn_of_trials(name, likelihood, trials, parameters_, rows, complete, some)
+    op = LearnedSimulatorRV(likelihood, layout, rows is None, outside, lapse=lapses, limits=limits)
     theta = parameters_.theta
     rng = pytensor.shared(np.random.default_rng())
     places = pt.arange(theta.type.shape[0] or theta.shape[0]) if rows is None else rows
     shares = [] if share is None else [pt.broadcast_to(share, (theta.shape[0],))]
     variable = op.make_node(rng, None, theta, places, *shares).outputs[1]
+    if not np.all(complete) and not isinstance(value, Variable):
+        value = pt.constant(value, name=name)  # which PyMC does not take for data to impute
     return model.register_rv(variable, name, observed=value, dims=_dims(model, name, dims, data.shape))
+
+
+def _limits(name: str, likelihood: Any, censored: Any, trials: np.ndarray) -> Any:
+    """Where statistics are censored, checked against the data; None where they are not."""
+    if censored is None:
+        return None
+    if not hasattr(likelihood, "limits"):
+        raise TypeError(
+            f"censored is given, and the likelihood of {name!r} is {shown(likelihood)}; it must be a "
+            "KernelLikelihood"
+        )
+    limits = likelihood.limits(censored)
+    limits.check(trials, f"the observed value of {name!r}", likelihood.names_.statistics)
+    likelihood.between(limits)  # refused where the form does not allow it
+    return limits
 
 
 def _lapse(name: str, lapse: Any, likelihood: Any, names: Sequence[str] | None) -> tuple[Variable, Lapse]:
@@ -224,9 +260,18 @@ def _lapse(name: str, lapse: Any, likelihood: Any, names: Sequence[str] | None) 
 
 
 def _warn_of_trials(
-    name: str, likelihood: Any, trials: np.ndarray, parameters: ParameterRows, rows: Variable | None
+    name: str,
+    likelihood: Any,
+    trials: np.ndarray,
+    parameters: ParameterRows,
+    rows: Variable | None,
+    complete: np.ndarray,
+    some: np.ndarray,
 ) -> None:
-    """Warn where a parameter set has more trials than the likelihood is good for: of that with the most."""
+    """Warn where a parameter set has more trials than the likelihood is good for: of that with the most.
+
+    `some` are the trials of which anything is known, and `complete` those that show where parameters are.
+    """
     if parameters.groups not in (None, 1):
         # Sets are the same where they are the same in a draw of the prior.
         theta = parameters.theta if rows is None else parameters.theta[rows]
@@ -235,9 +280,12 @@ def _warn_of_trials(
         except NotImplementedError:  # of a flat prior there are no draws
             return
         _, places = np.unique(drawn, axis=0, return_inverse=True)
-        trials = trials[places.reshape(-1) == np.argmax(np.bincount(places.reshape(-1)))]
-    if len(trials) > 1:
-        likelihood.warn_if_biased(repr(name), len(trials), likelihood.where_likely(trials))
+        places = places.reshape(-1)
+        some = some & (places == np.argmax(np.bincount(places[some])))
+    if some.sum() > 1 and np.any(some & complete):
+        likelihood.warn_if_biased(
+            repr(name), int(some.sum()), likelihood.where_likely(trials[some & complete])
+        )
 
 
 def _check(name: str, likelihood: Any, outside: str) -> None:
@@ -278,7 +326,7 @@ def _data_now(name: str, value: Any) -> np.ndarray:
         raise TypeError(f"the observed values of {name!r} must be an array or pm.Data: {error}") from error
 
 
-def _layout(name: str, data: np.ndarray, width: int) -> str:
+def _layout(name: str, data: np.ndarray, width: int, *, missing: bool = False) -> str:
     """How the observed value lies: a key of `SIGNATURES`; refused if its width or its values cannot be."""
     if data.ndim == 2 and data.shape[1] == width:
         layout, rows = "rows", data
@@ -294,7 +342,9 @@ def _layout(name: str, data: np.ndarray, width: int) -> str:
         )
     if not len(rows):
         raise ValueError(f"the observed value of {name!r} has no rows; it must have at least one")
-    refuse_gaps(name, rows)
+    refuse_gaps(name, rows, missing=missing)
+    if np.all(np.isnan(rows)):
+        raise ValueError(f"the observed value of {name!r} is NaN throughout; it must have some data")
     return layout
 
 

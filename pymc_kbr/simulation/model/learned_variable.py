@@ -63,28 +63,22 @@ class Lapse(NamedTuple):
     ranges: tuple[tuple[float, float] | None, ...]
     values: tuple[tuple[float, ...], ...]
 
-    @property
-    def log_density(self) -> float:
-        """Of every observation that is possible."""
-        each = [
-            np.log(len(values)) if between is None else np.log(between[1] - between[0])
-            for between, values in zip(self.ranges, self.values, strict=True)
-        ]
-        return -float(np.sum(each))
-
-    def possible(self, observed: Any, xp: Any = np) -> Any:
-        """Which observations (n, d) there are, shape (n,)."""
-        found = None
+    def log_densities(self, lower: Any, upper: Any, xp: Any = np) -> Any:
+        """Of observations between two ends (n, d), which are equal where one is observed, shape (n,)."""
+        total = 0.0
         for j, (between, values) in enumerate(zip(self.ranges, self.values, strict=True)):
-            x = observed[:, j]
+            low, high = lower[:, j], upper[:, j]
             if between is not None:
-                there = (x >= between[0]) & (x <= between[1])
+                width = between[1] - between[0]
+                inside = (low <= between[1]) & (high >= between[0])
+                length = xp.minimum(high, between[1]) - xp.maximum(low, between[0])
+                share = xp.where(low < high, length, 1.0 * inside) / width
             else:
-                there = (
-                    xp.any(xp.eq(x[:, None], np.array(values)), axis=1) if xp is pt else np.isin(x, values)
-                )
-            found = there if found is None else found & there
-        return found
+                each = np.array(values)
+                share = xp.mean(1.0 * ((each >= low[:, None]) & (each <= high[:, None])), axis=1)
+            there = share > 0
+            total = total + xp.where(there, xp.log(xp.where(there, share, 1.0)), -np.inf)
+        return total
 
     def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Observations (count, d)."""
@@ -100,7 +94,7 @@ class LearnedSimulatorRV(RandomVariable):
 
     name = "LearnedSimulator"
     _print_name = ("LearnedSimulator", "\\operatorname{LearnedSimulator}")
-    __props__ = ("likelihood", "layout", "in_order", "outside", "dtype", "inplace", "lapse")
+    __props__ = ("likelihood", "limits", "layout", "in_order", "outside", "dtype", "inplace", "lapse")
 
     def __init__(
         self,
@@ -111,8 +105,10 @@ class LearnedSimulatorRV(RandomVariable):
         dtype: str | None = None,
         inplace: bool = False,
         lapse: Lapse | None = None,
+        limits: Any = None,
     ) -> None:
         self.likelihood = likelihood
+        self.limits = limits
         self.lapse = lapse
         self.layout = layout
         self.in_order = in_order
@@ -128,7 +124,8 @@ class LearnedSimulatorRV(RandomVariable):
         return hash(self._key())
 
     def _key(self) -> tuple[Any, ...]:
-        return (type(self), id(self.likelihood), *(getattr(self, name) for name in self.__props__[1:]))
+        more = (getattr(self, name) for name in self.__props__[2:])
+        return (type(self), id(self.likelihood), id(self.limits), *more)
 
     def __str__(self) -> str:
         return f"{self.name}({self.likelihood})"
@@ -154,6 +151,8 @@ class LearnedSimulatorRV(RandomVariable):
             lapses &= ~np.isnan(drawn).any(axis=1)
             drawn[lapses] = self.lapse.draw(int(lapses.sum()), rng)
         drawn = drawn.reshape(*each.shape[:-1], -1)
+        if self.limits is not None:
+            drawn = self.limits.clipped(drawn)
         if self.layout == "one":
             return drawn[..., 0, :]
         return drawn if self.layout == "rows" else drawn[..., 0]
@@ -208,14 +207,20 @@ class Prepare(Op):
         return [[False, False]]
 
 
-def refuse_gaps(name: str, observed: np.ndarray) -> None:
-    """Refuse observations (n, d) with NaN or infinity, and say in which rows."""
-    gaps = np.flatnonzero(~np.all(np.isfinite(observed), axis=1))
+def refuse_gaps(name: str, observed: np.ndarray, *, missing: bool = False) -> None:
+    """Refuse observations (n, d) with infinity, or with NaN unless statistics may be `missing`."""
+    gaps = np.flatnonzero(np.any(np.isinf(observed) if missing else ~np.isfinite(observed), axis=1))
     if len(gaps):
         shown = ", ".join(map(str, gaps[:5])) + (", ..." if len(gaps) > 5 else "")
+        what = "infinity" if missing else "NaN or infinity"
         raise ValueError(
-            f"the observed values of {name!r} contain NaN or infinity in {len(gaps)} of {len(observed)} rows "
-            f"(row {shown}); the density of part of a row is not known; leave these rows out"
+            f"the observed values of {name!r} contain {what} in {len(gaps)} of {len(observed)} rows "
+            f"(row {shown}); "
+            + (
+                "give NaN where a statistic is missing, or say by censored= that it is beyond a limit"
+                if missing
+                else "the density of part of a row is not known; leave these rows out"
+            )
         )
 
 
@@ -237,30 +242,65 @@ def learned_log_density(
             "the log density of a learned simulator is that of one set of parameters (g, p) and its data; "
             f"got parameters with {theta.type.ndim} dimensions and data with {value.type.ndim}"
         )
-    prepared = _prepared(op, value)
     theta = theta.astype("float64")
     inside = None
     if op.outside == "-inf":
         inside = simulated(op.likelihood, theta, pt)
         # Outside, the formula is evaluated at the border: NaN there would reach the gradient inside.
         theta = pt.clip(theta, *map(pt.constant, np.asarray(op.likelihood.simulated_range_, dtype=float)))
-    described = op.likelihood.describe(theta, xp=pt)
-    if not op.in_order:
-        described = described[rows]
-    density = op.likelihood.log_density(described, prepared, xp=pt)
+    density, ends = _densities(op, value, theta, None if op.in_order else rows)
     if op.lapse is not None:
         share = lapse[0] if op.in_order else lapse[0][rows]
-        density = _with_lapses(density, share, op.lapse, _as_rows(op, value))
+        xp = np if isinstance(ends[0], np.ndarray) else pt
+        density = _with_lapses(density, share, op.lapse.log_densities(*ends, xp))
     if inside is not None:
         density = pt.where(inside if op.in_order else inside[rows], density, -np.inf)
     return density[0] if op.layout == "one" else density
 
 
-def _with_lapses(density: Any, share: Any, lapse: Lapse, observed: Any) -> Variable:
+def _densities(
+    op: LearnedSimulatorRV, value: Variable, theta: Variable, rows: Variable | None
+) -> tuple[Variable, tuple[Any, Any]]:
+    """Log densities (n,), and the ends (n, d) between which observations lie.
+
+    Constant data are prepared now: NumPy's part is then no part of the graph.
+    """
+    name, likelihood, limits = value.name or op.name, op.likelihood, op.limits
+
+    def of(evaluation: Any, prepared: Any, some: np.ndarray | None = None) -> Variable:
+        described = evaluation.describe(theta, xp=pt)
+        if rows is not None:
+            described = described[rows if some is None else rows[some]]
+        elif some is not None:
+            described = described[some]
+        return evaluation.log_density(described, prepared, xp=pt)
+
+    data = _constant(value)
+    if data is None:
+        observed = _as_rows(op, value)
+        if limits is None:
+            return of(likelihood, PreparedGraph(*Prepare(name, likelihood)(observed))), (observed, observed)
+        between = likelihood.between(limits)  # type: ignore[attr-defined]
+        prepared = PreparedGraph(*Prepare(name, between)(observed))
+        return of(between.evaluation, prepared), limits.bounds(observed, pt)
+    observed = _as_rows(op, data).astype(float)
+    parts = getattr(likelihood, "prepare_parts", None)
+    refuse_gaps(name, observed, missing=parts is not None)
+    if parts is None or (limits is None and not np.any(np.isnan(observed))):
+        return of(likelihood, likelihood.prepare(observed)), (observed, observed)
+    lower, upper = ends = (likelihood.limits(None) if limits is None else limits).bounds(observed)  # type: ignore[attr-defined]
+    density = pt.zeros(len(observed))
+    for part in parts(lower, upper, conditioned=False):
+        of_part = of(part.evaluation, part.prepared, part.rows)
+        density = pt.set_subtensor(density[part.rows], of_part)
+    return density, ends
+
+
+def _with_lapses(density: Any, share: Any, lapse: Any) -> Variable:
     """Log density of the mixture: a trial that one of the two cannot make is the other's."""
-    learned, other = pt.gt(density, -np.inf), lapse.possible(observed, pt)
+    learned, other = pt.gt(density, -np.inf), lapse > -np.inf
     own = pt.log1p(-share) + pt.where(learned, density, 0.0)
-    lapsed = pt.log(share) + lapse.log_density
+    lapsed = pt.log(share) + (np if isinstance(lapse, np.ndarray) else pt).where(other, lapse, 0.0)
     one = pt.where(learned, own, pt.where(other, lapsed, -np.inf))
     return pt.where(learned & other, pt.logaddexp(own, lapsed), one)
 
@@ -270,17 +310,6 @@ class PreparedGraph(NamedTuple):
 
     points: Variable
     log_volume: Variable
-
-
-def _prepared(op: LearnedSimulatorRV, value: Variable) -> Any:
-    """Prepared now where the data are constants: NumPy's part is then no part of the graph."""
-    name = value.name or op.name
-    data = _constant(value)
-    if data is None:
-        return PreparedGraph(*Prepare(name, op.likelihood)(_as_rows(op, value)))
-    observed = _as_rows(op, data).astype(float)
-    refuse_gaps(name, observed)
-    return op.likelihood.prepare(observed)
 
 
 def _constant(value: Variable) -> np.ndarray | None:

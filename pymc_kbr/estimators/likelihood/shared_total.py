@@ -1,0 +1,215 @@
+"""Counts that share a constant total: each is a part of what those before it leave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from scipy.linalg import null_space
+from scipy.special import betaln, expit, gammaln
+
+from pymc_kbr.arrays.weighted import spread_out
+from pymc_kbr.estimators.likelihood.categorical import Logit, fit_part
+from pymc_kbr.estimators.likelihood.smooth_function import Effort, Inputs, for_rows
+from pymc_kbr.estimators.summaries.transformed import Cells, Grid
+
+ROWS_FOR_TOTALS = 2000
+"""In which constant totals are looked for, before all are asked."""
+
+LEAST_CORRELATION = 1e-4
+"""Of the units of one count: with less, a beta-binomial distribution is as good as a binomial one."""
+
+
+class Total(NamedTuple):
+    """Columns of counts, in their order, and the sum that they have in every row."""
+
+    columns: tuple[int, ...]
+    total: int
+
+
+def shared_totals(statistics: np.ndarray) -> list[Total]:
+    """Counts among statistics (n, d) whose sum is the same in every row, each in one total at most."""
+    columns = [
+        j
+        for j, x in enumerate(statistics.T)
+        if np.ptp(x) > 0 and x.min() >= 0 and (cells := Cells.of(x)) is not None and cells.spacing == 1
+    ]
+    if len(columns) < 2:
+        return []
+    x = statistics[:, columns]
+    some = x[spread_out(len(x), ROWS_FOR_TOTALS)]
+    found = []
+    for vector in _reduced(null_space(some - some.mean(axis=0), rcond=1e-9)):
+        members = np.flatnonzero(np.abs(vector) > 1e-6)
+        sums = x[:, members].sum(axis=1)
+        if len(members) > 1 and np.ptp(vector[members]) < 1e-6 and np.all(sums == sums[0]):
+            found.append(Total(tuple(columns[i] for i in members), int(sums[0])))
+    return found
+
+
+def _reduced(basis: np.ndarray) -> np.ndarray:
+    """A basis (c, m) in reduced row echelon form, one vector a row (m, c)."""
+    rows = basis.T.copy()
+    for i in range(len(rows)):
+        pivot = int(np.argmax(np.abs(rows[i])))
+        rows[i] /= rows[i, pivot]
+        for other in range(len(rows)):
+            if other != i:
+                rows[other] -= rows[other, pivot] * rows[i]
+    return rows
+
+
+@dataclass(frozen=True)
+class Left:
+    """What those before a count leave of the total: its share, standardised, and the number."""
+
+    # Shapes: centre, scale ().
+
+    columns: tuple[int, ...]
+    grids: tuple[Grid, ...]
+    total: int
+    centre: float
+    scale: float
+    size: int
+
+    @classmethod
+    def of(cls, values: np.ndarray, columns: Sequence[int], grids: Sequence[Grid], total: int) -> Self:
+        """Of a table's values (n, e) in coordinates."""
+        raw = cls(tuple(columns), tuple(grids), total, 0.0, 1.0, values.shape[1])
+        shares = raw(values)[:, 0]
+        deviation = float(shares.std())
+        return cls(raw.columns, raw.grids, total, float(shares.mean()), deviation or 1.0, raw.size)
+
+    def __call__(self, points: Any, xp: Any = np) -> Any:
+        """Shares and numbers (..., 2) of points (..., e), of NumPy or of PyTensor."""
+        number = self.total + 0.0 * points[..., 0]
+        for column, grid in zip(self.columns, self.grids, strict=True):
+            number = number - counted(grid, points[..., column], xp)
+        share = (number / self.total - self.centre) / self.scale
+        first = np.array([1.0, 0.0])
+        return share[..., None] * first + number[..., None] * (1 - first)
+
+
+def counted(grid: Grid, y: Any, xp: Any = np) -> Any:
+    """The counts at coordinates, of NumPy or of PyTensor."""
+    return xp.round(grid.curve.backward(y * grid.scale + grid.centre, xp))
+
+
+@dataclass(frozen=True)
+class PartOf:
+    """y of the n that are left: beta-binomial, with a learned logit of its share, or all of them."""
+
+    grid: Grid
+    logit: Logit | None
+    correlation: float
+
+    def _log_probability(self, theta: Any, y: Any, past: Any, xp: Any, shared: bool) -> Any:
+        if shared and xp is np:
+            y, left = for_rows(y, len(theta)), for_rows(past[..., 1], len(theta))
+        else:
+            left = past[..., 1]
+        count = counted(self.grid, y, xp)
+        inside = (count >= 0) & (count <= left)
+        if self.logit is None:
+            return xp.where(xp.abs(count - left) < 0.5, 0.0, -np.inf)
+        k = xp.where(inside, count, 0.0)
+        gamma = gammaln if xp is np else xp.gammaln
+        choose = gamma(left + 1) - gamma(k + 1) - gamma(left - k + 1)
+        g = self.logit(theta, past[..., :1], xp, shared=shared)
+        if not self.correlation:
+            softplus = (lambda v: np.logaddexp(0.0, v)) if xp is np else xp.softplus
+            logs = choose - k * softplus(-g) - (left - k) * softplus(g)
+        else:
+            size = 1 / self.correlation - 1
+            share = expit(g) if xp is np else xp.sigmoid(g)
+            a, b = size * share, size * (1 - share)
+            logs = choose + (
+                gamma(k + a) + gamma(left - k + b) - gamma(left + size) + gamma(size) - gamma(a) - gamma(b)
+            )
+        return xp.where(inside, logs, -np.inf)
+
+    def log_mass(
+        self,
+        theta: Any,
+        y: Any,
+        ends: tuple[Any, Any],
+        past: Any,
+        xp: Any = np,
+        *,
+        shared: bool = False,
+        between: bool = False,
+    ) -> Any:
+        """Log probabilities (k, r) of the counts in whose cells y lies."""
+        return self._log_probability(theta, y, past, xp, shared)
+
+    def log_density(self, theta: Any, y: Any, past: Any, xp: Any = np, *, shared: bool = False) -> Any:
+        """The same of points spread over the cells: over their widths."""
+        logs = self._log_probability(theta, y, past, xp, shared)
+        values = counted(self.grid, for_rows(y, len(theta)) if shared else y)
+        return logs - np.log(self._edge(values, 0.5) - self._edge(values, -0.5))
+
+    def _edge(self, values: np.ndarray, side: float) -> np.ndarray:
+        return self.grid.coordinates(values + side)
+
+    def distribution(self, theta: np.ndarray, y: np.ndarray, past: np.ndarray) -> np.ndarray:
+        """Distribution functions (k,) of points (k,), even over each cell."""
+        count = counted(self.grid, y)
+        lower, upper = self._edge(count, -0.5), self._edge(count, 0.5)
+        within = np.clip((y - lower) / (upper - lower), 0, 1)
+        if self.logit is None:
+            return np.where(count < past[:, 1], 0.0, np.where(count > past[:, 1], 1.0, within))
+        below, at = self._tables(theta, past, count)
+        return below + at * within
+
+    def _tables(
+        self, theta: np.ndarray, past: np.ndarray, count: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Probabilities below each count (k,), and at it."""
+        every = np.arange(int(past[:, 1].max(initial=0)) + 1)
+        y = self.grid.coordinates(every.astype(float))
+        logs = self._log_probability(
+            theta, np.tile(y, (len(theta), 1)), np.repeat(past[:, None], len(every), axis=1), np, shared=False
+        )
+        each = np.exp(logs)
+        number = np.clip(count, 0, len(every) - 1).astype(int)
+        rows = np.arange(len(theta))
+        return np.cumsum(each, axis=1)[rows, number] - each[rows, number], each[rows, number]
+
+    def draw(self, theta: np.ndarray, past: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """One coordinate for each row of the inputs, shape (k,)."""
+        left = past[:, 1].astype(int)
+        if self.logit is None:
+            return self.grid.coordinates(left.astype(float))
+        share = expit(self.logit.at(Inputs(theta, past[:, :1])))
+        if self.correlation:
+            size = 1 / self.correlation - 1
+            share = rng.beta(size * share, size * (1 - share))
+        return self.grid.coordinates(rng.binomial(left, share).astype(float))
+
+
+def fit_part_of(
+    theta: np.ndarray, past: np.ndarray, grid: Grid, y: np.ndarray, rng: np.random.Generator, effort: Effort
+) -> PartOf:
+    """Fit the logit by the binomial likelihood, then the correlation of units that overdisperses it."""
+    # Shapes: theta (n, q); past (n, 2), as `Left` gives it; y (n,).
+    count, left = counted(grid, y), past[:, 1]
+    some = left > 0
+    inputs = Inputs(theta, past[:, :1])
+    logit, left_out = fit_part(inputs.rows(some), count[some], left[some], inputs, rng, effort)
+    share, k, n = expit(left_out), count[some], left[some]
+
+    def score(correlation: float) -> float:
+        if not correlation:
+            return float(np.sum(k * np.log(share) + (n - k) * np.log1p(-share)))
+        size = 1 / correlation - 1
+        a, b = size * share, size * (1 - share)
+        return float(np.sum(betaln(k + a, n - k + b) - betaln(a, b)))
+
+    tried = [0.0, *np.geomspace(LEAST_CORRELATION, 0.5, 25)]
+    scores = [score(each) for each in tried]
+    best = int(np.argmax(scores))
+    # Half of a chi square's 99% point, of one more parameter: binomial unless rows say otherwise.
+    correlation = tried[best] if scores[best] > scores[0] + 2.7 else 0.0
+    return PartOf(grid, logit, float(correlation))
