@@ -120,7 +120,7 @@ def test_calibration_is_in_units_of_the_rows_of_the_fit():
 def test_the_reference_is_the_nearest_row_of_the_fit_in_deviations():
     table = a_table()
     held = HeldOut(np.arange(10), np.arange(10, 300), Remembers())
-    found = _nearest_parameters(held, table)
+    found = _nearest_parameters(held, table, table.statistics[:10])
     unit = table.statistics[10:].std(axis=0)
     for i in range(10):
         away = np.linalg.norm((table.statistics[10:] - table.statistics[i]) / unit, axis=1)

@@ -15,7 +15,7 @@ from pymc_kbr.rounds import emulate as emulate_module
 from pymc_kbr.rounds import refine, sequence, zoom
 from pymc_kbr.rounds.arguments import validate_arguments
 from pymc_kbr.rounds.bounds import narrower, narrower_with_noise
-from pymc_kbr.simulation import resume_store as simulate_table
+from pymc_kbr.simulation import simulate_table
 
 QUIET = {"progressbar": False}
 LINEAR = pk.Adjusted(pk.Rejection(60), "local_linear")
