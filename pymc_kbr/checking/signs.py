@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pymc_kbr.arrays.bijections import Interval
 from pymc_kbr.arrays.outliers import Outliers, beyond_power_law, outliers, outliers_too
 from pymc_kbr.arrays.weighted import column_quantiles
 from pymc_kbr.checking.coarseness import remedy_of, rounds_ended
@@ -87,6 +88,20 @@ def signs_of(
 
 
 def _edges(table: ReferenceTable, tail: float) -> np.ndarray:
+    """Where the prior's edges are near: infinite where a model's prior is known to have none."""
+    found = _quantiles_of_prior(table, tail)
+    if table.provenance.get("simulated_by") != "a PyMC model" or table.origin.between_bounds:
+        return found  # of a data frame without bounds nothing is known
+    for block in table.support.blocks:
+        columns, first = list(block.columns), block.steps[0] if block.steps else None
+        if first is None or isinstance(first, Interval):
+            lower, upper = (-np.inf, np.inf) if first is None else (first.lower, first.upper)
+            found[0, columns] = np.where(np.isneginf(lower), -np.inf, found[0, columns])
+            found[1, columns] = np.where(np.isposinf(upper), np.inf, found[1, columns])
+    return found
+
+
+def _quantiles_of_prior(table: ReferenceTable, tail: float) -> np.ndarray:
     """Quantiles of the prior alone, whatever known likelihood the rows are weighted by."""
     origin = table.origin
     if origin.prior_edges and tail == EDGE_TAIL:

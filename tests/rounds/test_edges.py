@@ -46,11 +46,22 @@ def edges(table, drawn):
 @pytest.mark.parametrize("rounds", [1, 2])
 def test_a_known_likelihood_is_no_part_of_the_priors_edges(rounds):
     """Whose quantiles would be those of a posterior: 0.4 plus and minus 0.05."""
-    model = a_model(known=0.4, observed=0.45)
+    model = a_model(known=0.4, observed=0.45, prior=pm.Uniform, at=(-2.0, 2.0))
     table = pk.simulate(600, model=model, random_seed=1, **QUIET) if rounds == 1 else refined(model)
     assert table.origin.known == ("seen",)
-    np.testing.assert_allclose(looked_at(table).edges[:, 0], norm.ppf([0.01, 0.99]), atol=0.45)
+    np.testing.assert_allclose(looked_at(table).edges[:, 0], [-1.96, 1.96], atol=0.15)
     assert edges(table, np.random.default_rng(1).normal(0.35, 0.02, 500)) == []
+
+
+def test_a_prior_without_an_end_has_no_edge():
+    """Draws far in the tail of a normal prior are not at its edge; those of an exponential are at zero."""
+    table = pk.simulate(600, model=a_model(), random_seed=1, **QUIET)
+    assert edges(table, np.random.default_rng(1).normal(2.8, 0.1, 500)) == []
+    positive = a_model(prior=pm.Exponential, at=(1.0,), scale=0.3)
+    table = pk.simulate(600, model=positive, random_seed=1, **QUIET)
+    assert edges(table, np.linspace(5.0, 9.0, 500)) == []
+    (message,) = edges(table, np.linspace(0.0001, 0.02, 500))
+    assert "in the lower 1% of the prior" in message
 
 
 def test_files_of_before_have_no_edges_where_a_known_likelihood_weights_rows_of_rounds():
