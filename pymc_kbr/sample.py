@@ -217,7 +217,7 @@ def sample_abc(
         if less_far:
             notes["recalibrated"] += f"; {less_far:.1%} of the draws less far, to stay in the prior's support"
     with working(progressbar, "Comparing with the rows nearest to the posterior"):
-        coarse = coarseness_of(fitted, posterior, table, known.log_prior, rng, judge=True)
+        coarse = coarseness_of(fitted, posterior, table, known.log_prior, rng)
     seconds.lap("check")
     seen = signs_of(table, scaled, fitted.table_)
     judged: dict[str, Any] = {"coverage": coverage, "held_out": held_out, "chosen": given is None}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.covariance import ledoit_wolf
@@ -22,7 +21,6 @@ from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density
 from pymc_kbr.estimators.likelihood.success import Success, weighting_of
 from pymc_kbr.estimators.summaries import Dependent, Transformed
 from pymc_kbr.posterior.posterior import Posterior
-from pymc_kbr.posterior.scores import energy_score
 from pymc_kbr.simulation.prior.proposal import can_be_freed
 from pymc_kbr.tables.reference_table import ReferenceTable
 
@@ -130,7 +128,6 @@ def coarseness(
     ratio: np.ndarray | None = None,
     log_prior: LogDensity | None = None,
     likelihood: KernelLikelihood | None = None,
-    judged: KernelLikelihood | None = None,
     random_seed: int | np.random.Generator | None = None,
     # Times these limits from which one fit decides; below, a second fit to other rows must agree.
     clear_from: float = 2.0,
@@ -141,11 +138,7 @@ def coarseness(
     # and of the second.
     rows_again: int = 300,
 ) -> Coarseness | None:
-    """Compare a posterior with what the rows nearest to it say.
-
-    Of the two, the one from few near rows may be the worse: the likelihood that is `judged` is not called
-    coarse where its posteriors at other near rows have scores as low.
-    """
+    """Compare a posterior with what the rows nearest to it say."""
     # Shapes: ratio (n,).
     rng = np.random.default_rng(random_seed)
     drawn = posterior.draw(draws, rng)
@@ -154,16 +147,12 @@ def coarseness(
         return None
     changes = None if likelihood is None else changes_of(likelihood, region.ends())
     given = drawn, region, table, ratio, log_prior, changes
-    found, other = _compared(*given, rows, rng)
-    if found is not None and found.coarse and found.size < clear_from:
-        again, of_others = _compared(*given, rows_again, rng)
-        # Both have to differ: the milder of the two is what is certain.
-        if again is not None and again.size < found.size:
-            found, other = again, of_others
-    if judged is not None and found is not None and found.coarse and other is not None:
-        with one_blas_thread():
-            return found if other.is_ahead_of(judged, region, table, rng) else None
-    return found
+    found = _compared(*given, rows, rng)
+    if found is None or not found.coarse or found.size >= clear_from:
+        return found
+    again = _compared(*given, rows_again, rng)
+    # Both have to differ: the milder of the two is what is certain.
+    return found if again is None else min(found, again, key=lambda one: one.size)
 
 
 def _compared(
@@ -178,28 +167,28 @@ def _compared(
     *,
     # Different draws of the comparison, at least: fewer come from a fit that has collapsed onto a point.
     fewest_draws: int = 50,
-) -> tuple[Coarseness | None, NearLikelihood | None]:
+) -> Coarseness | None:
     """Draws of a posterior against one that is learnt from rows in their region, at least so many."""
     near = region.rows(table.parameters, ratio, rng, fewest)
     # Warnings of the second fit are about itself, and not about the posterior.
     with one_blas_thread(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        farthest = float(region.distances(table.parameters[near.rows]).max())
-        other = _other(table, near, farthest, ratio, log_prior, changes, rng)
+        other = _other(table, near, ratio, log_prior, changes, rng)
     if other is None:
-        return None, None
-    again = other.posterior.draw(len(drawn), rng)
+        return None
+    again = other.draw(len(drawn), rng)
     # Beyond its rows a likelihood is extrapolated: what they say of a posterior is what it is among them.
-    drawn, among = (some[region.distances(some) <= other.farthest] for some in (drawn, again))
+    farthest = region.distances(table.parameters[near.rows]).max()
+    drawn, among = (some[region.distances(some) <= farthest] for some in (drawn, again))
     again = among if len(np.unique(among, axis=0)) >= fewest_draws else again
     if len(np.unique(again, axis=0)) < fewest_draws:
-        return None, None
+        return None
     mine, theirs = (unit_deviations(each) for each in (drawn, again))
     apart = np.abs(drawn.mean(axis=0) - again.mean(axis=0)) / np.minimum(mine, theirs)
     # Rows are needed for the narrower of the two, whichever is right.
     narrower = region if mine.prod() <= theirs.prod() else region_of(again, table.support) or region
     simulations, names = narrower.simulations(table.parameters), tuple(table.parameter_names)
-    return Coarseness(apart, np.log(mine / theirs), simulations, len(table), names), other
+    return Coarseness(apart, np.log(mine / theirs), simulations, len(table), names)
 
 
 def coarseness_of(
@@ -208,13 +197,8 @@ def coarseness_of(
     table: ReferenceTable,
     log_prior: LogDensity | None,
     rng: np.random.Generator,
-    *,
-    judge: bool = False,
 ) -> Coarseness | None:
-    """The same for an estimator that was fitted to a table, or to one of which this has some rows.
-
-    To `judge` a learned likelihood it has to be the worse one at near rows, besides.
-    """
+    """The same for an estimator that was fitted to a table, or to one of which this has some rows."""
     known: FittedTable = fitted.table_
     if known.draws is not None:
         return None
@@ -228,55 +212,14 @@ def coarseness_of(
         known.scaler, Scaler | Transformed | Dependent
     )
     likelihood = fitted if of_all else None
-    judged = fitted if judge and isinstance(fitted, KernelLikelihood) else None
-    how: dict[str, Any] = {"likelihood": likelihood, "judged": judged, "random_seed": rng}
-    return coarseness(posterior, table, ratio=ratio, log_prior=log_prior, **how)
-
-
-class NearLikelihood(NamedTuple):
-    """A likelihood that is learnt from rows near a posterior, and the posterior under it."""
-
-    fitted: Estimator
-    way: Summaries
-    near: NearRows
-    posterior: Posterior
-    farthest: float
-
-    def is_ahead_of(
-        self,
-        judged: KernelLikelihood,
-        region: Region,
-        table: ReferenceTable,
-        rng: np.random.Generator,
-        *,
-        # Near rows that decide between the two, and draws of each posterior.
-        rows: int = 40,
-        draws: int = 300,
-    ) -> bool:
-        """Whether its posteriors at other near rows have lower scores than those of `judged`."""
-        others = np.setdiff1d(self.near.more, self.near.rows)
-        numbers = rng.permutation(others)[:rows]
-        if not len(numbers):
-            return True
-        x, truths = table.statistics[numbers], table.parameters[numbers]
-        unit = unit_deviations(table.parameters[self.near.rows])
-        scores = []
-        for estimator, seen in ((judged.for_scores(), x), (self.fitted, self.way(x))):
-            found = (posterior.draw(draws, rng) for posterior in estimator.condition(seen))
-            each = [self._score(some, truth, unit, region) for some, truth in zip(found, truths, strict=True)]
-            scores.append(np.mean(each))
-        return bool(scores[1] < scores[0])
-
-    def _score(self, drawn: np.ndarray, truth: np.ndarray, unit: np.ndarray, region: Region) -> float:
-        """Energy score of draws among the rows: truths are some of these."""
-        within = drawn[region.distances(drawn) <= self.farthest]
-        return energy_score((within if len(within) > 1 else drawn) / unit, truth / unit, fair=True)
+    return coarseness(
+        posterior, table, ratio=ratio, log_prior=log_prior, likelihood=likelihood, random_seed=rng
+    )
 
 
 def _other(
     table: ReferenceTable,
     near: NearRows,
-    farthest: float,
     ratio: np.ndarray | None,
     log_prior: LogDensity | None,
     changes: Summaries | None,
@@ -285,8 +228,8 @@ def _other(
     # Statistics above which the likelihood is that of a few summaries of them.
     most_statistics: int = 12,
     particles: int = 500,
-) -> NearLikelihood | None:
-    """A likelihood that is learnt from near rows, or None where none can be."""
+) -> Posterior | None:
+    """The posterior under a likelihood that is learnt from near rows, or None where none can be."""
     if len(near.rows) < fewest_rows(table.parameters.shape[1], 1):
         return None
     success = weighting_of(table).success
@@ -322,7 +265,7 @@ def _other(
             found: Posterior = fitted.for_draws(particles).condition(y[0])
         except (ValueError, np.linalg.LinAlgError):
             continue
-        return NearLikelihood(fitted, way, near, found, farthest)
+        return found
     return None
 
 

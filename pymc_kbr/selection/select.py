@@ -153,7 +153,7 @@ def choose(
         chosen = ranked[0].fitted
         assert chosen is not None
         # Held-out rows may be those that weights count most, which are nothing to a likelihood.
-        by_weights = rows.ratio is not None and (other_prior or not chosen.multiplies_prior)
+        by_weights = rows.ratio is not None
         if count > not_missed * n or by_weights:
             chosen = refitted(ranked[0].estimator, chosen, rows, rng)
             fitting = time.perf_counter() - compared
