@@ -256,7 +256,8 @@ def fit_autoregressive(
     size = points.shape[1]
     own = effort or effort_of_each(size)
     each_alone = _Single(theta, points, rng, own, levels, known)
-    tried = series and size >= shortest_series and not levels and not known.inputs
+    # A series has no totals: its last value would be a density where it is the rest.
+    tried = series and size >= shortest_series and not levels and not known.inputs and not known.totals
     lags = _lags_of_series(theta, points, each_alone, rng, effort) if tried else None
     if lags is None and not single:
         raise ValueError(
