@@ -266,7 +266,7 @@ def _rests(form: Any, columns: np.ndarray, hidden: list[int]) -> dict[int, Rest]
         if not isinstance(conditional, PartOf) or conditional.logit is not None:
             continue
         assert isinstance(past, Left)
-        members = columns[[*past.columns, j]].tolist()
+        members = columns[[*past.members, j]].tolist()
         unknown = [c for c in members if c in hidden]
         if unknown:
             unit = conditional.grid.cells.spacing

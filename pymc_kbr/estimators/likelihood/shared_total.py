@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -95,31 +95,54 @@ def _reduced(basis: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Left:
-    """What those before a count leave of the total: its share, standardised, and the number."""
+    """What a count is learnt given: those before it that share its total leave so much, and others."""
 
     # Shapes: centre, scale ().
 
-    columns: tuple[int, ...]
+    members: tuple[int, ...]
     grids: tuple[Grid, ...]
     total: int
     centre: float
     scale: float
-    size: int
+    others: Any
+    """A `Past` of earlier statistics without a part in the total; None where there are none."""
 
     @classmethod
-    def of(cls, values: np.ndarray, columns: Sequence[int], grids: Sequence[Grid], total: int) -> Self:
+    def of(
+        cls,
+        values: np.ndarray,
+        members: Sequence[int],
+        grids: Sequence[Grid],
+        total: int,
+        others: Any = None,
+    ) -> Self:
         """Of a table's values (n, e) in coordinates."""
-        raw = cls(tuple(columns), tuple(grids), total, 0.0, 1.0, values.shape[1])
+        raw = cls(tuple(members), tuple(grids), total, 0.0, 1.0, None)
         shares = raw(values)[:, 0]
         deviation = float(shares.std())
-        return cls(raw.columns, raw.grids, total, float(shares.mean()), deviation or 1.0, raw.size)
+        return cls(raw.members, raw.grids, total, float(shares.mean()), deviation or 1.0, others)
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """Of all statistics that are seen."""
+        return self.members + (() if self.others is None else self.others.columns)
+
+    def among(self, places: Mapping[int, int], size: int) -> Self:
+        """The same of some columns, by their places there."""
+        members = tuple(places[column] for column in self.members)
+        return replace(
+            self, members=members, others=None if self.others is None else self.others.among(places, size)
+        )
 
     def __call__(self, points: Any, xp: Any = np) -> Any:
-        """Shares and numbers (..., 2) of points (..., e), of NumPy or of PyTensor."""
+        """Shares, others, and numbers last (..., l), of points (..., e), of NumPy or of PyTensor."""
         number = self.total + 0.0 * points[..., 0]
-        for column, grid in zip(self.columns, self.grids, strict=True):
+        for column, grid in zip(self.members, self.grids, strict=True):
             number = number - counted(grid, points[..., column], xp)
         share = (number / self.total - self.centre) / self.scale
+        if self.others is not None:
+            seen = self.others(points, xp)
+            return xp.concatenate([share[..., None], seen, number[..., None]], axis=-1)
         first = np.array([1.0, 0.0])
         return share[..., None] * first + number[..., None] * (1 - first)
 
@@ -139,11 +162,11 @@ class PartOf:
 
     def _log_probability(self, theta: Any, y: Any, past: Any, xp: Any, shared: bool) -> Any:
         if shared and xp is np:
-            y, left = for_rows(y, len(theta)), for_rows(past[..., 1], len(theta))
+            y, left = for_rows(y, len(theta)), for_rows(past[..., -1], len(theta))
         else:
-            left = past[..., 1]
+            left = past[..., -1]
         count = counted(self.grid, y, xp)
-        g = None if self.logit is None else self.logit(theta, past[..., :1], xp, shared=shared)
+        g = None if self.logit is None else self.logit(theta, past[..., :-1], xp, shared=shared)
         return self._of_count(g, count, left, xp)
 
     def _of_count(self, g: Any, count: Any, left: Any, xp: Any) -> Any:
@@ -198,7 +221,7 @@ class PartOf:
         lower, upper = self._edge(count, -0.5), self._edge(count, 0.5)
         within = np.clip((y - lower) / (upper - lower), 0, 1)
         if self.logit is None:
-            return np.where(count < past[:, 1], 0.0, np.where(count > past[:, 1], 1.0, within))
+            return np.where(count < past[:, -1], 0.0, np.where(count > past[:, -1], 1.0, within))
         below, at = self._tables(theta, past, count)
         return below + at * within
 
@@ -207,10 +230,10 @@ class PartOf:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities below each count (k,), and at it."""
         assert self.logit is not None
-        left = past[:, 1:]
+        left = past[:, -1:]
         every = np.arange(int(left.max(initial=0)) + 1.0)
         number = np.clip(count, 0, len(every) - 1).astype(int)
-        g = self.logit.at(Inputs(theta, past[:, :1]))[:, None]
+        g = self.logit.at(Inputs(theta, past[:, :-1]))[:, None]
         below, at = np.empty(len(theta)), np.empty(len(theta))
         for rows in row_parts(len(theta), max(1, CELLS_AT_ONCE // len(every))):
             each = np.exp(self._of_count(g[rows], every[None], left[rows], np))
@@ -220,10 +243,10 @@ class PartOf:
 
     def draw(self, theta: np.ndarray, past: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One coordinate for each row of the inputs, shape (k,)."""
-        left = past[:, 1].astype(int)
+        left = past[:, -1].astype(int)
         if self.logit is None:
             return self._coordinates(left.astype(float))
-        share = expit(self.logit.at(Inputs(theta, past[:, :1])))
+        share = expit(self.logit.at(Inputs(theta, past[:, :-1])))
         if self.correlation:
             size = 1 / self.correlation - 1
             share = rng.beta(size * share, size * (1 - share))
@@ -234,10 +257,10 @@ def fit_part_of(
     theta: np.ndarray, past: np.ndarray, grid: Grid, y: np.ndarray, rng: np.random.Generator, effort: Effort
 ) -> PartOf:
     """Fit the logit by the binomial likelihood, then the correlation of units that overdisperses it."""
-    # Shapes: theta (n, q); past (n, 2), as `Left` gives it; y (n,).
-    count, left = counted(grid, y), past[:, 1]
+    # Shapes: theta (n, q); past (n, l), as `Left` gives it; y (n,).
+    count, left = counted(grid, y), past[:, -1]
     some = left > 0
-    inputs = Inputs(theta, past[:, :1])
+    inputs = Inputs(theta, past[:, :-1])
     logit, left_out = fit_part(inputs.rows(some), count[some], left[some], inputs, rng, effort)
     share, k, n = expit(left_out), count[some], left[some]
 
