@@ -295,6 +295,7 @@ def _nodes(
     conditional = form.conditionals[place] if isinstance(form, Autoregressive) else None
     if isinstance(conditional, PartOf):
         unit = conditional.grid.cells.spacing
+        assert isinstance(form, Autoregressive)
         left = form.pasts[place]
         assert isinstance(left, Left)
         values = [np.full(len(low), unit * count) for count in range(left.total + 1)]
@@ -388,7 +389,8 @@ def _joined(
     places, grids, own = np.cumsum(summary.kept) - 1, part._grids, part._places
     celled = [j for j, grid in enumerate(grids) if grid is not None]
     q, g = int(summary.kept.sum()), len(celled)
-    points, volumes = [], []
+    points: list[np.ndarray] = []
+    volumes: list[np.ndarray] = []
     for combination in product(*nodes):
         rows = np.array(filled)
         chosen = list(combination)

@@ -261,7 +261,7 @@ def fit_part_of(
     count, left = counted(grid, y), past[:, -1]
     some = left > 0
     inputs = Inputs(theta, past[:, :-1])
-    logit, left_out = fit_part(inputs.rows(some), count[some], left[some], inputs, rng, effort)
+    logit, left_out = fit_part(inputs.rows(some), count[some], inputs, rng, effort, left[some])
     share, k, n = expit(left_out), count[some], left[some]
 
     def score(correlation: float) -> float:
