@@ -681,8 +681,9 @@ class KernelLikelihood(LearnedDensity):
     Notes
     -----
     A form is a file of `pymc_kbr.estimators.likelihood`. Counts whose sum is the same in every row, up to
-    twenty statistics, are learnt in their order, each as a share of what those before it leave: binomial, or
-    beta-binomial where they vary more; the last one is the rest. Posteriors are drawn by tempered sequential
+    twenty statistics, or shares of such a sum, are learnt in their order, each as a share of what those
+    before it leave, given also earlier statistics that are no part of the sum: binomial, or beta-binomial
+    where they vary more; the last one is the rest. Posteriors are drawn by tempered sequential
     Monte Carlo; where a parameter is discrete with few values, or has values with a probability of their own,
     rows are weighted by their likelihood.
 
