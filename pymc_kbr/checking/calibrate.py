@@ -87,8 +87,8 @@ def calibrate(
     TypeError, ValueError
         If the estimator's name is unknown, there are fewer than 10 or more than half of the rows to
         hold out, fewer than 10 draws, too few rows near the observation, or the rows are no draws of the
-        prior, as those of `refine`; if `trials` are asked of another estimator, or with `around`, or if
-        `model` has other parameters than the table.
+        prior, as those of `refine`; if `trials` are asked of another estimator, of one with conditions, or
+        with `around`, or if `model` has other parameters than the table, or fails.
 
     Warns
     -----
