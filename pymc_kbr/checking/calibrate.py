@@ -68,10 +68,11 @@ def calibrate(
     trials : int, optional
         Of a `KernelLikelihood`: posteriors of data sets of so many independent trials are checked, each a row
         of the table, and not of one. With `model` they are simulated at the parameters of each held-out row.
-        Otherwise half of the table is held out, a set has the rows of it whose parameters are nearest to
-        each other, and their mean counts as the true value. That is exact where the mean of a trial is
-        linear in the parameters and nothing else of it depends on them; it costs half of the rows to fit,
-        and `spread` says by how many posterior deviations parameters in a set differ.
+        Otherwise half of the table is held out and cut into sets of rows with similar parameters, each row
+        in one set, at most `rows` of them; the mean of a set's parameters counts as the true value. That is
+        exact where the mean of a trial is linear in the parameters and nothing else of it depends on them;
+        it costs half of the rows to fit, and `spread` says by how many posterior deviations parameters in a
+        set differ.
     model : pymc.Model, optional
         Of which the rows of the table are simulations, for `trials`.
     random_seed : int or numpy.random.Generator, optional
@@ -86,8 +87,8 @@ def calibrate(
     TypeError, ValueError
         If the estimator's name is unknown, there are fewer than 10 or more than half of the rows to
         hold out, fewer than 10 draws, too few rows near the observation, or the rows are no draws of the
-        prior, as those of `refine`; if `trials` are asked of another estimator, or with `around`, or if
-        `model` has other parameters than the table.
+        prior, as those of `refine`; if `trials` are asked of another estimator, of one with conditions, or
+        with `around`, or if `model` has other parameters than the table, or fails.
 
     Warns
     -----
@@ -153,11 +154,18 @@ def calibrate(
     spreads = np.zeros((len(truths), len(unit)))
     if near:
         assert trials is not None
-        _, alike = Tree(truths / unit).query(truths[:rows] / unit, trials)
+        alike = rng.permutation(_alike(truths / unit, trials))[:rows]
         sets, spreads = sets[alike, 0], truths[alike].std(axis=1)
         truths = truths[alike].mean(axis=1)
     elif trials is not None:
         _, simulated = simulate_held_out(model, np.repeat(truths, trials, axis=0), rng)
+        failed = int(np.any(~np.isfinite(simulated), axis=1).sum())
+        if failed:
+            raise ValueError(
+                f"{failed} of {len(simulated)} trials that the model simulated failed (NaN or infinity), and "
+                "sets of trials are those of simulations that succeed; leave model out: rows of the table "
+                "then stand for trials"
+            )
         sets = simulated.reshape(len(truths), trials, -1)
     nearest = _nearest_parameters(held, table, sets.mean(axis=1))
     k, p = len(truths), len(unit)
@@ -223,9 +231,16 @@ def _check_trials(
         )
     if around is not None:
         raise ValueError("trials and around are both given; leave one of the two out")
-    if trials < 2 or (model is None and trials > len(table) // 4):
+    if chosen.conditions is not None:
+        raise ValueError(
+            "the likelihood has conditions, which the rows of a table do not tell from parameters that are "
+            "inferred; leave trials out of calibrate, or conditions out of the likelihood"
+        )
+    # Half of the rows, of which ten sets are the fewest that are compared with anything.
+    most_trials = len(table) // 20
+    if trials < 2 or (model is None and trials > most_trials):
         most = (
-            f" and, without a model, at most {len(table) // 4}, a quarter of the rows"
+            f" and, without a model, at most {most_trials}, of which half of the table has ten sets"
             if model is None
             else ""
         )
@@ -237,6 +252,24 @@ def _check_trials(
                 f"the model has the parameters {list(names)}, and the table {list(table.parameter_names)}; "
                 "give the model that the table was simulated from"
             )
+
+
+def _alike(parameters: np.ndarray, trials: int) -> np.ndarray:
+    """Sets (m, trials) of rows whose parameters (n, p) are similar, each row in one set at most.
+
+    Sets that shared rows would not be independent, as is what their ranks are compared with.
+    """
+
+    def cut(rows: np.ndarray) -> list[np.ndarray]:
+        sets = len(rows) // trials
+        if sets < 2:
+            return [rows[:trials]]
+        widest = parameters[rows].std(axis=0).argmax()
+        ordered = rows[np.argsort(parameters[rows, widest], kind="stable")]
+        middle = sets // 2 * trials
+        return cut(ordered[:middle]) + cut(ordered[middle:])
+
+    return np.array(cut(np.arange(len(parameters))))
 
 
 def _nearest_parameters(held: HeldOut, table: ReferenceTable, statistics: np.ndarray) -> np.ndarray:

@@ -215,12 +215,14 @@ class LearnedDensity(Estimator):
         """
         return self._prepare(self._possible(self._trials(observed)))
 
-    def refuse_impossible(self, observed: ArrayLike) -> None:
+    def refuse_impossible(self, observed: ArrayLike, numbers: np.ndarray | None = None) -> None:
         """Refuse observations that have a value which the model does not make.
 
         Parameters
         ----------
         observed : ndarray of shape (n, d)
+        numbers : ndarray of shape (n,), optional
+            Of the rows, for what is said of one; their places where left out.
 
         Raises
         ------
@@ -230,7 +232,7 @@ class LearnedDensity(Estimator):
         """
         rows = self._trials(observed)
         read = self._evaluation.nearest_level(rows)[0] if self.reads_missed else rows
-        self._prepare(read, conditioned=True)
+        self._prepare(read, conditioned=True, numbers=numbers)
 
     def _prepare(
         self,
@@ -238,26 +240,39 @@ class LearnedDensity(Estimator):
         *,
         conditioned: bool = False,
         between: tuple[np.ndarray, np.ndarray] | None = None,
+        numbers: np.ndarray | None = None,
     ) -> Prepared:
         """Observations (n, d) in the units of the fit; of no volume, hence no density, where impossible.
 
-        They may be known to lie `between` two ends (n, d), and are then some values there.
+        They may be known to lie `between` two ends (n, d), and are then some values there. Messages say the
+        `numbers` (n,) of rows that are some of the user's.
         """
+        numbers = np.arange(len(rows)) if numbers is None else numbers
         prepared = self._evaluation.prepare(rows)
         beyond_edges = np.zeros(len(rows), dtype=bool)
         if self._evaluation.structure is not None:
             ends = (rows, rows) if between is None else between
             beyond_edges = self._evaluation.structure.impossible(*ends, *self.simulated_range_)
-        for columns, total in self._shared:
-            low, high = (each[:, list(columns)] for each in ((rows, rows) if between is None else between))
+        given = rows
+        if between is not None:  # what is missing is not what stands in its place
+            hidden = np.where(np.isfinite(between[0]), between[0], between[1])
+            given = np.where(between[0] == between[1], rows, np.where(np.isfinite(hidden), hidden, np.nan))
+        for columns, total, unit in self._shared:
+            low, high = (
+                each[:, list(columns)] / unit for each in ((rows, rows) if between is None else between)
+            )
             lowest, highest = np.maximum(low, 0).sum(axis=1), high.sum(axis=1)
-            wrong = np.flatnonzero((lowest > total) | (highest < total))
+            # Half of one is left to rounding: of shares and of counts a wrong sum is off by one at least.
+            wrong = np.flatnonzero((lowest > total + 0.5) | (highest < total - 0.5))
             if conditioned and len(wrong):
+                called = ", ".join(
+                    self.names_.statistic(column).removeprefix("in column ") for column in columns
+                )
                 raise ImpossibleObservation(
                     wrong,
-                    f"row {wrong[0]} of the observations, {rows[wrong[0]]}, has counts in "
-                    f"{', '.join(map(self.names_.statistic, columns))} whose sum is not {total}, as it is in "
-                    "every simulation: look at the data, or leave one of these statistics out",
+                    f"row {numbers[wrong[0]]} of the observations, {given[wrong[0]]}, has counts, or "
+                    f"shares, in the columns {called} whose sum is not {total * unit:.6g}, as it is in every "
+                    "simulation: look at the data, or leave one of these statistics out",
                 )
             beyond_edges[wrong] = True
         unseen = np.flatnonzero(prepared.off() | beyond_edges)
@@ -269,8 +284,8 @@ class LearnedDensity(Estimator):
             )
             raise ImpossibleObservation(
                 unseen,
-                f"row {unseen[0]} of the observations, {rows[unseen[0]]}, has a value {why}: the model does "
-                "not make it; look at the data, or leave the statistic out",
+                f"row {numbers[unseen[0]]} of the observations, {given[unseen[0]]}, has a value {why}: the "
+                "model does not make it; look at the data, or leave the statistic out",
             )
         off = np.any(impossible(rows, self.table_), axis=1, keepdims=True) | beyond_edges[:, None]
         return prepared._replace(log_volume=np.where(off, -np.inf, prepared.log_volume))
@@ -666,8 +681,9 @@ class KernelLikelihood(LearnedDensity):
     Notes
     -----
     A form is a file of `pymc_kbr.estimators.likelihood`. Counts whose sum is the same in every row, up to
-    twenty statistics, are learnt in their order, each as a share of what those before it leave: binomial, or
-    beta-binomial where they vary more; the last one is the rest. Posteriors are drawn by tempered sequential
+    twenty statistics, or shares of such a sum, are learnt in their order, each as a share of what those
+    before it leave, given also earlier statistics that are no part of the sum: binomial, or beta-binomial
+    where they vary more; the last one is the rest. Posteriors are drawn by tempered sequential
     Monte Carlo; where a parameter is discrete with few values, or has values with a probability of their own,
     rows are weighted by their likelihood.
 
@@ -912,7 +928,9 @@ class KernelLikelihood(LearnedDensity):
             known = known._replace(order=tuple(first.tolist()))
         self._shared = self._totals(scaler, structure)
         places = np.cumsum(fitted) - 1
-        totals = tuple(Total(tuple(int(places[c]) for c in of), total) for of, total in self._shared)
+        totals = tuple(
+            each._replace(columns=tuple(int(places[c]) for c in each.columns)) for each in self._shared
+        )
         if totals:
             known = known._replace(totals=totals)
             shared = {place for total in totals for place in total.columns}
@@ -1475,7 +1493,14 @@ class KernelLikelihood(LearnedDensity):
             return Limits({}, {}, self.statistics_size)
         return Limits.of(censored, self.names_.statistics, self.statistics_size)
 
-    def prepare_parts(self, lower: np.ndarray, upper: np.ndarray, *, conditioned: bool = True) -> list[Part]:
+    def prepare_parts(
+        self,
+        lower: np.ndarray,
+        upper: np.ndarray,
+        *,
+        conditioned: bool = True,
+        numbers: np.ndarray | None = None,
+    ) -> list[Part]:
         """Observations between two ends, equal where a statistic is observed, by what is hidden of them.
 
         Parameters
@@ -1483,6 +1508,8 @@ class KernelLikelihood(LearnedDensity):
         lower, upper : ndarray of shape (n, d)
         conditioned : bool
             Whether to refuse what the model does not make, and not give it the density zero.
+        numbers : ndarray of shape (n,), optional
+            Of the rows, for what is said of one; their places where left out.
 
         Returns
         -------
@@ -1497,12 +1524,9 @@ class KernelLikelihood(LearnedDensity):
         raw = self._raw_statistics()
         seen = lower == upper
         read = np.where(seen, lower, raw[len(raw) // 2])
-        known = ~np.all(np.isneginf(lower) & np.isposinf(upper), axis=1)
-        read[known] = self._possible(read[known])
-        off = np.zeros(len(read), dtype=bool)
-        lower, upper = np.where(seen, read, lower), np.where(seen, read, upper)
-        between = lower[known], upper[known]
-        off[known] = self._prepare(read[known], conditioned=conditioned, between=between).off()
+        read = self._possible(read)
+        between = lower, upper = np.where(seen, read, lower), np.where(seen, read, upper)
+        off = self._prepare(read, conditioned=conditioned, between=between, numbers=numbers).off()
         return [
             part._replace(
                 prepared=part.prepared._replace(
@@ -1546,7 +1570,7 @@ class KernelLikelihood(LearnedDensity):
         # Trials that were cut off at one deadline are the same.
         key = np.concatenate([lower, upper, given], axis=1)
         _, first, counts = np.unique(key, axis=0, return_index=True, return_counts=True)
-        parts = self.prepare_parts(lower[first], upper[first])
+        parts = self.prepare_parts(lower[first], upper[first], numbers=first)
         found = []
         for part in parts:
             at = first[part.rows]

@@ -57,9 +57,27 @@ def test_rows_with_similar_parameters_stand_for_trials():
     assert low <= found.coverage(0.9)[0] <= high
 
 
+def test_sets_share_no_rows():
+    """Half of 3,000 rows has 37 sets of 40, however many are asked for."""
+    found = calibrate(table_of(3000), rows=300, trials=40)
+    assert len(found.pit) == 37
+    assert found.uniformity()[0] > 1e-3
+
+
+def test_a_model_that_fails_is_refused():
+    def fails(rng, a, size):
+        x = rng.normal(a, 1.0, size)
+        return np.where(x > 1.5, np.nan, x)
+
+    with pm.Model() as model:
+        pm.Simulator("x", fails, pm.Normal("a"), observed=0.0)
+    with pytest.raises(ValueError, match="leave model out"):
+        calibrate(table_of(400), rows=20, trials=10, model=model)
+
+
 def test_it_is_said_where_the_parameters_of_a_set_differ():
     with pytest.warns(pk.PosteriorWarning, match="posterior deviations: what is found may be due"):
-        found = calibrate(table_of(600), rows=20, trials=120)
+        found = calibrate(table_of(1200, spread=0.3), rows=20, trials=60)
     assert f"differ by {found.spread:.2g}" in repr(found)
 
 
@@ -76,7 +94,8 @@ def test_single_observations_are_as_before():
     [
         ("adjusted", {"trials": 5}, "KernelLikelihood"),
         (pk.KernelLikelihood(), {"trials": 1}, "at least 2"),
-        (pk.KernelLikelihood(), {"trials": 100}, "a quarter of the rows"),
+        (pk.KernelLikelihood(), {"trials": 100}, "half of the table has ten sets"),
+        (pk.KernelLikelihood(conditions=["a"]), {"trials": 5}, "has conditions"),
         (pk.KernelLikelihood(), {"trials": 5, "around": [0.0]}, "around"),
         (pk.KernelLikelihood(), {"model": True}, "trials is not"),
         (pk.KernelLikelihood(), {"trials": 5, "model": True}, "simulated from"),

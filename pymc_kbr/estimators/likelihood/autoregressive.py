@@ -217,10 +217,7 @@ def without_unseen(form: Autoregressive, kept: np.ndarray) -> Autoregressive | N
     single = [int(column) for column in kept if column < alone]
     if any(column not in places for j in single for column in form.pasts[j].columns):
         return None
-    pasts = tuple(
-        replace(form.pasts[j], columns=tuple(places[column] for column in form.pasts[j].columns), size=m)
-        for j in single
-    )
+    pasts = tuple(form.pasts[j].among(places, m) for j in single)
     series = None if form.series is None or m <= form.series.start else replace(form.series, size=m)
     inputs = tuple(form.inputs[j] for j in single) if form.inputs else ()
     grids = tuple(form.grids[j] for j in single) if form.grids else ()
@@ -256,7 +253,8 @@ def fit_autoregressive(
     size = points.shape[1]
     own = effort or effort_of_each(size)
     each_alone = _Single(theta, points, rng, own, levels, known)
-    tried = series and size >= shortest_series and not levels and not known.inputs
+    # A series has no totals: its last value would be a density where it is the rest.
+    tried = series and size >= shortest_series and not levels and not known.inputs and not known.totals
     lags = _lags_of_series(theta, points, each_alone, rng, effort) if tried else None
     if lags is None and not single:
         raise ValueError(
@@ -375,10 +373,12 @@ class _Single:
         members = [i for i in order if i in total.columns]
         earlier = members[: members.index(j)]
         known = [grid for i in earlier if (grid := grids[i]) is not None]
-        left, grid = Left.of(self._values, earlier, known, total.total), grids[j]
+        grid = grids[j]
         assert grid is not None
         if j == members[-1]:
-            return PartOf(grid, None, 0.0), left
+            return PartOf(grid, None, 0.0), Left.of(self._values, earlier, known, total.total)
+        others = self._past(j, rng, apart_from=total.columns)
+        left = Left.of(self._values, earlier, known, total.total, others if others.columns else None)
         theta = self._seen(j, self._theta)
         return fit_part_of(theta, left(self._values), grid, self._values[:, j], rng, self.effort), left
 
@@ -391,6 +391,7 @@ class _Single:
         self,
         j: int,
         rng: np.random.Generator,
+        apart_from: tuple[int, ...] = (),
         *,
         # Earlier statistics that a conditional sees,
         most_earlier: int = 10,
@@ -399,6 +400,7 @@ class _Single:
     ) -> Past:
         order = self.known.order
         columns = np.array(order[: order.index(j)], dtype=int) if order else np.arange(j)
+        columns = columns[~np.isin(columns, apart_from)]
         if len(columns) > most_earlier:
             rows = rng.permutation(len(self._points))[:rows_for_inputs]
             earlier = self._values[np.ix_(rows, columns)]
@@ -450,6 +452,10 @@ class Past:
         scale = seen.std(axis=0)
         scale = np.where(scale > 0, scale, 1.0)
         return cls(numbers, seen.mean(axis=0), scale, points.shape[1], few if any(few) else ())
+
+    def among(self, places: Mapping[int, int], size: int) -> Self:
+        """The same of some columns, by their places among `size` ones."""
+        return replace(self, columns=tuple(places[column] for column in self.columns), size=size)
 
     def __call__(self, points: Any, xp: Any = np) -> Any:
         """Standardised earlier statistics (..., l) of points (..., e), of NumPy or of PyTensor."""

@@ -235,54 +235,64 @@ def _continuation_logits(
     logits = []
     for number in range(ratios):
         reached = numbers >= number
-        logits.append(_fit_logit(inputs.rows(reached), numbers[reached] > number, inputs, rng, effort))
+        logit, _ = fit_part(inputs.rows(reached), numbers[reached] > number, inputs, rng, effort)
+        logits.append(logit)
     return tuple(logits)
 
 
 def fit_share(theta: np.ndarray, above: np.ndarray, rng: np.random.Generator, effort: Effort) -> Logit:
     """The logit of the probability of `above` (n,) given parameters (n, q) alone: smooth, or constant."""
     inputs = Inputs(theta, np.zeros((len(theta), 1)))
-    return _fit_logit(inputs, above, inputs, rng, effort)
+    return fit_part(inputs, above, inputs, rng, effort)[0]
 
 
-def _fit_logit(
+def fit_part(
     inputs: Inputs,
-    above: np.ndarray,
+    count: np.ndarray,
     whole: Inputs,
     rng: np.random.Generator,
     effort: Effort,
+    of: np.ndarray | None = None,
     *,
-    # Rows with the value and beyond it, and one more for each input, that a function takes.
+    # Units that are counted and that are not, and one more of each for each input, that a function takes.
     fewest_of_a_kind: int = 5,
     # On which the prior's size is chosen: each step of its fit has a factorisation of its own.
     rows_for_size: int = 2000,
     # How far logits go beyond those of the fitted rows.
     beyond: float = 1.0,
-) -> Logit:
-    """The logit of `above` (n,) at the inputs: a function, or a constant where that leaves less out."""
-    n, ones = len(above), int(above.sum())
+) -> tuple[Logit, np.ndarray]:
+    """The logit of the share of counts (n,) of numbers `of` (n,), and what it is at rows left out (n,).
+
+    Of one each where there are no numbers. It is a function, or a constant where that leaves less out.
+    """
+    n, units = len(count), len(count) if of is None else of.sum()
+    counted = count.sum()
     # Laplace's rule: what was not met in n rows may still be.
-    constant = float(np.log((ones + 1) / (n - ones + 1)))
+    constant = float(np.log((counted + 1) / (units - counted + 1)))
+    alone = _constant(constant, whole), np.full(n, constant)
     least = fewest_of_a_kind + inputs.theta.shape[1] + inputs.past.shape[1]
-    if min(ones, n - ones) < least:
-        return _constant(constant, whole)
-    share = ones / n
+    if n < 2 * least or min(counted, units - counted) < least:
+        return alone
+    share = counted / units
     unit = 1 / np.sqrt(share * (1 - share))
     landmarks = inputs.rows(rng.permutation(n)[: effort.landmarks])
-    kernel, _ = choose_kernel(inputs, unit * (above - share), rng, effort=effort)
+    shares = count if of is None else count / of
+    kernel, _ = choose_kernel(inputs, unit * (shares - share), rng, effort=effort)
     some = np.sort(rng.permutation(n)[:rows_for_size])
     # An indicator's deviation is a share's p (1 - p) times a logit's.
     basis = WhitenedBasis(kernel, inputs.rows(some), landmarks).larger(unit)
-    of_some = above[some]
+    of_some = None if of is None else of[some]
     start = np.full(len(some), constant)
-    basis, fitted = choose_size(basis, partial(fit_logit, of_some), start, partial(_log_score, of_some))
+    fit = partial(fit_logit, count[some], of=of_some)
+    score = partial(_log_score, count[some], of=of_some)
+    basis, fitted = choose_size(basis, fit, start, score)
     if n > len(some):
         basis = WhitenedBasis(basis.kernel, inputs, landmarks)
-        fitted = fit_logit(above, basis, fitted.function.at(inputs))
-    if _log_score(above, fitted.left_out) <= _log_score(above, np.full(n, constant)):
-        return _constant(constant, whole)
+        fitted = fit_logit(count, basis, fitted.function.at(inputs), of)
+    if _log_score(count, fitted.left_out, of) <= _log_score(count, alone[1], of):
+        return alone
     lowest, highest = float(fitted.left_out.min()), float(fitted.left_out.max())
-    return Logit(fitted.function, (lowest - beyond, highest + beyond))
+    return Logit(fitted.function, (lowest - beyond, highest + beyond)), fitted.left_out
 
 
 def _constant(logit: float, inputs: Inputs) -> Logit:
@@ -292,51 +302,6 @@ def _constant(logit: float, inputs: Inputs) -> Logit:
         start_kernel(inputs), inputs.rows(slice(1)), np.zeros(1), logit, np.zeros(q), np.zeros(past)
     )
     return Logit(function, (logit, logit))
-
-
-def fit_part(
-    inputs: Inputs,
-    count: np.ndarray,
-    of: np.ndarray,
-    whole: Inputs,
-    rng: np.random.Generator,
-    effort: Effort,
-    *,
-    # As of one logit above.
-    fewest_of_a_kind: int = 5,
-    rows_for_size: int = 2000,
-    beyond: float = 1.0,
-) -> tuple[Logit, np.ndarray]:
-    """The logit of the share of counts (n,) of numbers `of` (n,), and what it is at rows left out (n,)."""
-    n, share = len(count), (count.sum() + 1) / (of.sum() + 2)
-    constant = float(np.log(share / (1 - share)))
-    alone = _constant(constant, whole), np.full(n, constant)
-    least = fewest_of_a_kind + inputs.theta.shape[1] + inputs.past.shape[1]
-    if n < 2 * least or min(count.sum(), (of - count).sum()) < least:
-        return alone
-    unit = 1 / np.sqrt(share * (1 - share))
-    landmarks = inputs.rows(rng.permutation(n)[: effort.landmarks])
-    kernel, _ = choose_kernel(inputs, unit * (count / of - share), rng, effort=effort)
-    some = np.sort(rng.permutation(n)[:rows_for_size])
-    basis = WhitenedBasis(kernel, inputs.rows(some), landmarks).larger(unit)
-    of_some, start = (count[some], of[some]), np.full(len(some), constant)
-
-    def fit(basis: WhitenedBasis, start: np.ndarray) -> SmoothFit:
-        return fit_logit(of_some[0], basis, start, of_some[1])
-
-    basis, fitted = choose_size(basis, fit, start, partial(_part_score, *of_some))
-    if n > len(some):
-        basis = WhitenedBasis(basis.kernel, inputs, landmarks)
-        fitted = fit_logit(count, basis, fitted.function.at(inputs), of)
-    if _part_score(count, of, fitted.left_out) <= _part_score(count, of, alone[1]):
-        return alone
-    ends = float(fitted.left_out.min()) - beyond, float(fitted.left_out.max()) + beyond
-    return Logit(fitted.function, ends), fitted.left_out
-
-
-def _part_score(count: np.ndarray, of: np.ndarray, logits: np.ndarray) -> float:
-    """Mean log likelihood of counts (n,) of numbers (n,)."""
-    return float(np.mean(count * logits - of * np.logaddexp(0.0, logits)))
 
 
 def fit_logit(
@@ -376,6 +341,8 @@ def fit_logit(
     return SmoothFit(basis.function(v), g - (above - each * share) / information * h / (1 - h))
 
 
-def _log_score(above: np.ndarray, logits: np.ndarray) -> float:
-    """Mean log probability of `above` (n,)."""
+def _log_score(above: np.ndarray, logits: np.ndarray, of: np.ndarray | None = None) -> float:
+    """Mean log probability of `above` (n,), or of counts among numbers `of` (n,) but for a constant."""
+    if of is not None:
+        return float(np.mean(above * logits - of * np.logaddexp(0.0, logits)))
     return -float(np.mean(np.logaddexp(0.0, np.where(above, -logits, logits))))

@@ -15,7 +15,7 @@ from pymc_kbr.estimators.likelihood.categorical import Categorical, Hurdles
 from pymc_kbr.estimators.likelihood.evaluation import NO_END, Evaluation, integrated_out
 from pymc_kbr.estimators.likelihood.form import Prepared
 from pymc_kbr.estimators.likelihood.location_scale import LocationScale
-from pymc_kbr.estimators.likelihood.shared_total import PartOf
+from pymc_kbr.estimators.likelihood.shared_total import Left, PartOf
 from pymc_kbr.estimators.likelihood.structure import column_of
 from pymc_kbr.estimators.summaries.transformed import EVEN, FAR, Cells, Grid, Transformed
 
@@ -233,11 +233,46 @@ def prepare_between(
     hidden = [int(column) for column in (*missing, *censored) if summary.kept[column]]
     says = {int(places[c]) for c in range(summary.size) if summary.kept[c] and c not in missing}
     needed = _needed(part.form, says)
+    rests = _rests(part.form, np.flatnonzero(summary.kept), hidden)
     nodes = [
-        _nodes(part, int(places[c]), (lower[:, c], upper[:, c]), raw[:, c], int(places[c]) in needed)
+        [Node(filled[:, c], lower[:, c], upper[:, c], np.zeros(len(filled), dtype=bool))]
+        if c in rests
+        else _nodes(part, int(places[c]), (lower[:, c], upper[:, c]), raw[:, c], int(places[c]) in needed)
         for c in hidden
     ]
-    return _joined(part, hidden, filled, nodes)
+    return _joined(part, hidden, filled, nodes, rests)
+
+
+class Rest(NamedTuple):
+    """What other columns leave of a total, in the statistics' units."""
+
+    columns: list[int]
+    total: float
+    unit: float
+
+    def of(self, rows: np.ndarray) -> np.ndarray:
+        """Of rows (n, d), of which the others are there, shape (n,)."""
+        number: np.ndarray = np.round((self.total - rows[:, self.columns].sum(axis=1)) / self.unit)
+        return number * self.unit
+
+
+def _rests(form: Any, columns: np.ndarray, hidden: list[int]) -> dict[int, Rest]:
+    """Of each total the last hidden count: whatever the others are, it is the rest."""
+    # Shapes: columns (e,), of the places of the form.
+    found: dict[int, Rest] = {}
+    if not isinstance(form, Autoregressive):
+        return found
+    for j, (conditional, past) in enumerate(zip(form.conditionals, form.pasts, strict=True)):
+        if not isinstance(conditional, PartOf) or conditional.logit is not None:
+            continue
+        assert isinstance(past, Left)
+        members = columns[[*past.members, j]].tolist()
+        unknown = [c for c in members if c in hidden]
+        if unknown:
+            unit = conditional.grid.cells.spacing
+            others = [c for c in members if c != unknown[-1]]
+            found[unknown[-1]] = Rest(others, past.total * unit, unit)
+    return found
 
 
 def _needed(form: Any, says: set[int]) -> set[int]:
@@ -258,12 +293,22 @@ def _nodes(
     assert isinstance(summary, Transformed)
     low, high = ends
     conditional = form.conditionals[place] if isinstance(form, Autoregressive) else None
+    if isinstance(conditional, PartOf):
+        unit = conditional.grid.cells.spacing
+        assert isinstance(form, Autoregressive)
+        left = form.pasts[place]
+        assert isinstance(left, Left)
+        values = [np.full(len(low), unit * count) for count in range(left.total + 1)]
+        near = EVEN * unit
+        inside = [(v >= low - near) & (v <= high + near) for v in values]
+        found = [Node(v, v, v, ~there) for v, there in zip(values, inside, strict=True)]
+        return [node for node in found if not np.all(node.empty)] or found[:1]
     if isinstance(conditional, Categorical):
         values = [np.full(len(low), value) for value in conditional.levels.values]
         return [Node(v, v, v, ~((v >= low) & (v <= high))) for v in values]
     cells = summary.cells[place]
     if cells is not None and not cells.between:
-        found = _of_lattice(cells, low, high, simulated, needed or isinstance(conditional, Hurdles | PartOf))
+        found = _of_lattice(cells, low, high, simulated, needed or isinstance(conditional, Hurdles))
     elif needed:
         found = _in_pieces(part, place, low, high, simulated)
     else:
@@ -331,18 +376,36 @@ def _of_lattice(
     return found
 
 
-def _joined(part: Evaluation, hidden: list[int], filled: np.ndarray, nodes: list[list[Node]]) -> Prepared:
+def _joined(
+    part: Evaluation,
+    hidden: list[int],
+    filled: np.ndarray,
+    nodes: list[list[Node]],
+    rests: Mapping[int, Rest],
+) -> Prepared:
     """Observations (n, d) at all combinations of the pieces, whose likelihoods are summed."""
     summary = part.of_statistics
     assert isinstance(summary, Transformed)
     places, grids, own = np.cumsum(summary.kept) - 1, part._grids, part._places
     celled = [j for j, grid in enumerate(grids) if grid is not None]
     q, g = int(summary.kept.sum()), len(celled)
-    points, volumes = [], []
-    for chosen in product(*nodes):
+    points: list[np.ndarray] = []
+    volumes: list[np.ndarray] = []
+    for combination in product(*nodes):
         rows = np.array(filled)
+        chosen = list(combination)
         for column, node in zip(hidden, chosen, strict=True):
             rows[:, column] = node.value
+        for number, column in enumerate(hidden):
+            if column in rests:
+                _, low, high, _ = chosen[number]
+                value = rests[column].of(rows)
+                near = EVEN * rests[column].unit
+                wrong = (value < np.maximum(low, 0) - near) | (value > high + near)
+                rows[:, column] = value = np.where(wrong, rows[:, column], value)
+                chosen[number] = Node(value, value, value, wrong)
+        if points and np.all(np.any([node.empty for node in chosen], axis=0)):
+            continue
         at, volume = summary.points(rows, part._levels(), own, grids)
         for j in set(own) & set(celled):  # what is structured has its ends in its own units
             k = q + celled.index(j)

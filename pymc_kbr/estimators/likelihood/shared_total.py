@@ -2,50 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.linalg import null_space
 from scipy.special import betaln, expit, gammaln
 
+from pymc_kbr.arrays.threads import row_parts
 from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.estimators.likelihood.categorical import Logit, fit_part
 from pymc_kbr.estimators.likelihood.smooth_function import Effort, Inputs, for_rows
-from pymc_kbr.estimators.summaries.transformed import Cells, Grid
+from pymc_kbr.estimators.summaries.transformed import EVEN, Cells, Grid
 
 ROWS_FOR_TOTALS = 2000
 """In which constant totals are looked for, before all are asked."""
+
+CELLS_AT_ONCE = 1_000_000
+"""Probabilities of every count, of some rows, that are in memory."""
 
 LEAST_CORRELATION = 1e-4
 """Of the units of one count: with less, a beta-binomial distribution is as good as a binomial one."""
 
 
 class Total(NamedTuple):
-    """Columns of counts, in their order, and the sum that they have in every row."""
+    """Columns of counts, in their order, and the sum that they have in every row, as a count."""
 
     columns: tuple[int, ...]
     total: int
+    unit: float = 1.0
+    """What one is: of shares of a constant total its inverse."""
 
 
 def shared_totals(statistics: np.ndarray) -> list[Total]:
-    """Counts among statistics (n, d) whose sum is the same in every row, each in one total at most."""
-    columns = [
-        j
-        for j, x in enumerate(statistics.T)
-        if np.ptp(x) > 0 and x.min() >= 0 and (cells := Cells.of(x)) is not None and cells.spacing == 1
-    ]
-    if len(columns) < 2:
-        return []
-    x = statistics[:, columns]
-    some = x[spread_out(len(x), ROWS_FOR_TOTALS)]
+    """Counts, or their shares, among statistics (n, d) whose sum is the same in every row.
+
+    Each is in one total at most: two that share a count would each have a part of its probability.
+    """
+    units: dict[float, list[int]] = {}
+    for j, x in enumerate(statistics.T):
+        unit = _unit(x)
+        if unit is not None:
+            # Of shares the unit is found from each column, up to rounding.
+            same = next((each for each in units if np.isclose(each, unit, rtol=EVEN, atol=0)), unit)
+            units.setdefault(same, []).append(j)
     found = []
+    for unit, columns in units.items():
+        counts = np.round(statistics[:, columns] / unit)
+        if len(columns) > 1:
+            found += [Total(tuple(columns[i] for i in each), sum_, unit) for each, sum_ in _constant(counts)]
+    return found
+
+
+def _unit(column: np.ndarray) -> float | None:
+    """Of which all values (n,) are multiples, none below zero; or None."""
+    if np.ptp(column) == 0 or column.min() < 0:
+        return None
+    cells = Cells.of(column)
+    if cells is None or not cells.spacing:
+        return None
+    steps = column / cells.spacing
+    return cells.spacing if np.all(np.abs(steps - np.round(steps)) <= EVEN * np.maximum(steps, 1)) else None
+
+
+def _constant(counts: np.ndarray) -> list[tuple[list[int], int]]:
+    """Which counts (n, c) have a sum that is the same in every row, and that sum."""
+    some = counts[spread_out(len(counts), ROWS_FOR_TOTALS)]
+    found: list[tuple[list[int], int]] = []
+    taken: set[int] = set()
     for vector in _reduced(null_space(some - some.mean(axis=0), rcond=1e-9)):
-        members = np.flatnonzero(np.abs(vector) > 1e-6)
-        sums = x[:, members].sum(axis=1)
-        if len(members) > 1 and np.ptp(vector[members]) < 1e-6 and np.all(sums == sums[0]):
-            found.append(Total(tuple(columns[i] for i in members), int(sums[0])))
+        members = np.flatnonzero(np.abs(vector) > 1e-6).tolist()
+        sums = counts[:, members].sum(axis=1)
+        same = np.ptp(vector[members]) < 1e-6 and np.all(sums == sums[0])
+        if len(members) > 1 and same and taken.isdisjoint(members):
+            found.append((members, int(sums[0])))
+            taken.update(members)
     return found
 
 
@@ -63,38 +95,61 @@ def _reduced(basis: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Left:
-    """What those before a count leave of the total: its share, standardised, and the number."""
+    """What a count is learnt given: those before it that share its total leave so much, and others."""
 
     # Shapes: centre, scale ().
 
-    columns: tuple[int, ...]
+    members: tuple[int, ...]
     grids: tuple[Grid, ...]
     total: int
     centre: float
     scale: float
-    size: int
+    others: Any
+    """A `Past` of earlier statistics without a part in the total; None where there are none."""
 
     @classmethod
-    def of(cls, values: np.ndarray, columns: Sequence[int], grids: Sequence[Grid], total: int) -> Self:
+    def of(
+        cls,
+        values: np.ndarray,
+        members: Sequence[int],
+        grids: Sequence[Grid],
+        total: int,
+        others: Any = None,
+    ) -> Self:
         """Of a table's values (n, e) in coordinates."""
-        raw = cls(tuple(columns), tuple(grids), total, 0.0, 1.0, values.shape[1])
+        raw = cls(tuple(members), tuple(grids), total, 0.0, 1.0, None)
         shares = raw(values)[:, 0]
         deviation = float(shares.std())
-        return cls(raw.columns, raw.grids, total, float(shares.mean()), deviation or 1.0, raw.size)
+        return cls(raw.members, raw.grids, total, float(shares.mean()), deviation or 1.0, others)
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """Of all statistics that are seen."""
+        return self.members + (() if self.others is None else self.others.columns)
+
+    def among(self, places: Mapping[int, int], size: int) -> Self:
+        """The same of some columns, by their places there."""
+        members = tuple(places[column] for column in self.members)
+        return replace(
+            self, members=members, others=None if self.others is None else self.others.among(places, size)
+        )
 
     def __call__(self, points: Any, xp: Any = np) -> Any:
-        """Shares and numbers (..., 2) of points (..., e), of NumPy or of PyTensor."""
+        """Shares, others, and numbers last (..., l), of points (..., e), of NumPy or of PyTensor."""
         number = self.total + 0.0 * points[..., 0]
-        for column, grid in zip(self.columns, self.grids, strict=True):
+        for column, grid in zip(self.members, self.grids, strict=True):
             number = number - counted(grid, points[..., column], xp)
         share = (number / self.total - self.centre) / self.scale
+        if self.others is not None:
+            seen = self.others(points, xp)
+            return xp.concatenate([share[..., None], seen, number[..., None]], axis=-1)
         first = np.array([1.0, 0.0])
         return share[..., None] * first + number[..., None] * (1 - first)
 
 
 def counted(grid: Grid, y: Any, xp: Any = np) -> Any:
     """The counts at coordinates, of NumPy or of PyTensor."""
-    return xp.round(grid.curve.backward(y * grid.scale + grid.centre, xp))
+    return xp.round(grid.curve.backward(y * grid.scale + grid.centre, xp) / grid.cells.spacing)
 
 
 @dataclass(frozen=True)
@@ -107,17 +162,21 @@ class PartOf:
 
     def _log_probability(self, theta: Any, y: Any, past: Any, xp: Any, shared: bool) -> Any:
         if shared and xp is np:
-            y, left = for_rows(y, len(theta)), for_rows(past[..., 1], len(theta))
+            y, left = for_rows(y, len(theta)), for_rows(past[..., -1], len(theta))
         else:
-            left = past[..., 1]
+            left = past[..., -1]
         count = counted(self.grid, y, xp)
+        g = None if self.logit is None else self.logit(theta, past[..., :-1], xp, shared=shared)
+        return self._of_count(g, count, left, xp)
+
+    def _of_count(self, g: Any, count: Any, left: Any, xp: Any) -> Any:
+        """Log probabilities of counts of what is left, for logits g of their share; None of all that is."""
         inside = (count >= 0) & (count <= left)
-        if self.logit is None:
+        if g is None:
             return xp.where(xp.abs(count - left) < 0.5, 0.0, -np.inf)
         k = xp.where(inside, count, 0.0)
         gamma = gammaln if xp is np else xp.gammaln
         choose = gamma(left + 1) - gamma(k + 1) - gamma(left - k + 1)
-        g = self.logit(theta, past[..., :1], xp, shared=shared)
         if not self.correlation:
             softplus = (lambda v: np.logaddexp(0.0, v)) if xp is np else xp.softplus
             logs = choose - k * softplus(-g) - (left - k) * softplus(g)
@@ -151,7 +210,10 @@ class PartOf:
         return logs - np.log(self._edge(values, 0.5) - self._edge(values, -0.5))
 
     def _edge(self, values: np.ndarray, side: float) -> np.ndarray:
-        return self.grid.coordinates(values + side)
+        return self._coordinates(values + side)
+
+    def _coordinates(self, counts: np.ndarray) -> np.ndarray:
+        return self.grid.coordinates(counts * self.grid.cells.spacing)
 
     def distribution(self, theta: np.ndarray, y: np.ndarray, past: np.ndarray) -> np.ndarray:
         """Distribution functions (k,) of points (k,), even over each cell."""
@@ -159,7 +221,7 @@ class PartOf:
         lower, upper = self._edge(count, -0.5), self._edge(count, 0.5)
         within = np.clip((y - lower) / (upper - lower), 0, 1)
         if self.logit is None:
-            return np.where(count < past[:, 1], 0.0, np.where(count > past[:, 1], 1.0, within))
+            return np.where(count < past[:, -1], 0.0, np.where(count > past[:, -1], 1.0, within))
         below, at = self._tables(theta, past, count)
         return below + at * within
 
@@ -167,37 +229,39 @@ class PartOf:
         self, theta: np.ndarray, past: np.ndarray, count: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities below each count (k,), and at it."""
-        every = np.arange(int(past[:, 1].max(initial=0)) + 1)
-        y = self.grid.coordinates(every.astype(float))
-        logs = self._log_probability(
-            theta, np.tile(y, (len(theta), 1)), np.repeat(past[:, None], len(every), axis=1), np, shared=False
-        )
-        each = np.exp(logs)
+        assert self.logit is not None
+        left = past[:, -1:]
+        every = np.arange(int(left.max(initial=0)) + 1.0)
         number = np.clip(count, 0, len(every) - 1).astype(int)
-        rows = np.arange(len(theta))
-        return np.cumsum(each, axis=1)[rows, number] - each[rows, number], each[rows, number]
+        g = self.logit.at(Inputs(theta, past[:, :-1]))[:, None]
+        below, at = np.empty(len(theta)), np.empty(len(theta))
+        for rows in row_parts(len(theta), max(1, CELLS_AT_ONCE // len(every))):
+            each = np.exp(self._of_count(g[rows], every[None], left[rows], np))
+            at[rows] = np.take_along_axis(each, number[rows, None], axis=1)[:, 0]
+            below[rows] = np.where(every < number[rows, None], each, 0.0).sum(axis=1)
+        return below, at
 
     def draw(self, theta: np.ndarray, past: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One coordinate for each row of the inputs, shape (k,)."""
-        left = past[:, 1].astype(int)
+        left = past[:, -1].astype(int)
         if self.logit is None:
-            return self.grid.coordinates(left.astype(float))
-        share = expit(self.logit.at(Inputs(theta, past[:, :1])))
+            return self._coordinates(left.astype(float))
+        share = expit(self.logit.at(Inputs(theta, past[:, :-1])))
         if self.correlation:
             size = 1 / self.correlation - 1
             share = rng.beta(size * share, size * (1 - share))
-        return self.grid.coordinates(rng.binomial(left, share).astype(float))
+        return self._coordinates(rng.binomial(left, share).astype(float))
 
 
 def fit_part_of(
     theta: np.ndarray, past: np.ndarray, grid: Grid, y: np.ndarray, rng: np.random.Generator, effort: Effort
 ) -> PartOf:
     """Fit the logit by the binomial likelihood, then the correlation of units that overdisperses it."""
-    # Shapes: theta (n, q); past (n, 2), as `Left` gives it; y (n,).
-    count, left = counted(grid, y), past[:, 1]
+    # Shapes: theta (n, q); past (n, l), as `Left` gives it; y (n,).
+    count, left = counted(grid, y), past[:, -1]
     some = left > 0
-    inputs = Inputs(theta, past[:, :1])
-    logit, left_out = fit_part(inputs.rows(some), count[some], left[some], inputs, rng, effort)
+    inputs = Inputs(theta, past[:, :-1])
+    logit, left_out = fit_part(inputs.rows(some), count[some], inputs, rng, effort, left[some])
     share, k, n = expit(left_out), count[some], left[some]
 
     def score(correlation: float) -> float:

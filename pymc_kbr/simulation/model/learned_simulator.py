@@ -186,10 +186,11 @@ def register_learned(
     certain = np.ones(len(trials), dtype=bool)
     if lapses is not None:
         certain = np.isneginf(lapses.log_densities(lower, upper))
-    if hasattr(likelihood, "refuse_impossible") and np.any(certain & complete):
-        likelihood.refuse_impossible(trials[certain & complete])
-    if np.any(certain & ~complete):
-        likelihood.prepare_parts(lower[certain & ~complete], upper[certain & ~complete])  # type: ignore[attr-defined]
+    whole, part = np.flatnonzero(certain & complete), np.flatnonzero(certain & ~complete)
+    if hasattr(likelihood, "refuse_impossible") and len(whole):
+        likelihood.refuse_impossible(trials[whole], numbers=whole)
+    if len(part):
+        likelihood.prepare_parts(lower[part], upper[part], numbers=part)  # type: ignore[attr-defined]
     rows = _rows(name, layout, value, data, parameters_, group)
     if hasattr(likelihood, "warn_if_biased"):
         _warn_of_trials(name, likelihood, trials, parameters_, rows, complete, some)

@@ -29,9 +29,13 @@ def test_totals_are_found_and_nothing_else():
     two = RNG.multinomial(20, [0.2, 0.3, 0.5], N).astype(float)
     columns = np.column_stack([COUNTS[:, 0], noise, COUNTS[:, 1:], other, two])
     found = sorted(shared_totals(columns))
-    assert found == [((0, 2, 3), TOTAL), ((5, 6, 7), 20)]
+    assert found == [((0, 2, 3), TOTAL, 1.0), ((5, 6, 7), 20, 1.0)]
     assert shared_totals(np.column_stack([noise, other, two[:, 0]])) == []
     assert shared_totals(np.column_stack([noise, -noise])) == []
+    pair = two[:, :1]  # which has a part in one total alone, where it is given twice
+    given_twice = shared_totals(np.column_stack([pair, 20 - pair, pair, 20 - pair]))
+    columns_found = [column for each in given_twice for column in each.columns]
+    assert len(columns_found) == len(set(columns_found)) > 0
     rare = COUNTS.copy()
     rare[-1, 0] += 1  # in one row of all there is another sum
     assert shared_totals(rare) == []
@@ -88,3 +92,55 @@ def test_one_count_may_be_missing(learnt):
     every = EVERY[EVERY[:, 0] == 2]
     expected = np.log(np.exp(learnt.log_likelihoods(AT, every)).sum(axis=1))
     np.testing.assert_allclose(learnt.log_likelihood(AT, unknown), expected, atol=1e-8)
+
+
+def test_shares_of_a_constant_total_have_the_probabilities_of_the_counts(learnt):
+    shares = pk.KernelLikelihood().for_scores().fit(THETA, COUNTS / TOTAL, random_seed=1)
+    found, expected = shares.log_likelihoods(AT, EVERY / TOTAL), learnt.log_likelihoods(AT, EVERY)
+    np.testing.assert_allclose(found, expected, atol=1e-8)
+    np.testing.assert_allclose(shares.draw_statistics(AT, 1).sum(axis=1), 1)
+    with pytest.raises(ValueError, match="whose sum is not 1,"):
+        shares.condition(np.array([1.0, 2.0, 2.0]) / TOTAL)
+
+
+def test_counts_that_depend_on_a_statistic_before_them():
+    """The counts are made of x, which says all of the parameter: its posterior is that given x."""
+    rng = np.random.default_rng(1)
+    theta = rng.normal(size=(2000, 1))
+    x = theta[:, 0] + rng.normal(size=2000)
+    shares = np.exp(x[:, None] * [-0.5, 0.0, 0.7])
+    counts = rng.multinomial(30, shares / shares.sum(axis=1, keepdims=True)).astype(float)
+    learnt = pk.KernelLikelihood().fit(theta, np.column_stack([x, counts]), random_seed=1)
+    found = learnt.condition(np.array([1.5, 4, 6, 20.0]))
+    assert abs(found.mean()[0] - 0.75) < 0.15 * np.sqrt(0.5)
+    assert found.draw(2000, 1).std() == pytest.approx(np.sqrt(0.5), rel=0.1)
+
+
+@pytest.mark.parametrize("total", [12, 300])
+def test_what_is_hidden_of_a_large_total_is_summed_over_all_counts(total):
+    counts = np.random.default_rng(2).multinomial(total, SHARES[:600]).astype(float)
+    learnt = pk.KernelLikelihood().for_scores().fit(THETA[:600], counts, random_seed=1)
+    row = counts[:1]
+    for column in range(3):
+        one = row.copy()
+        one[0, column] = np.nan
+        expected = learnt.log_likelihood(AT, row)
+        np.testing.assert_allclose(learnt.log_likelihood(AT, one), expected, atol=1e-8)
+    two = row.copy()
+    two[0, :2] = np.nan
+    first = np.arange(total - row[0, 2] + 1)
+    every = np.column_stack([first, total - row[0, 2] - first, np.full(len(first), row[0, 2])])
+    for data, limits, some in (
+        (two, None, every),
+        ([[np.nan, 2.0, row[0, 2]]], {1: (None, 2)}, every[every[:, 1] >= 2]),
+        ([[3.0, np.nan, row[0, 2]]], {0: (3, None)}, every[every[:, 0] <= 3]),
+    ):
+        expected = np.log(np.exp(learnt.log_likelihoods(AT, some)).sum(axis=1))
+        found = learnt.log_likelihood(AT, np.array(data), censored=limits)
+        np.testing.assert_allclose(found, expected, atol=1e-8)
+
+
+def test_a_wrong_sum_is_said_of_the_row_that_was_given(learnt):
+    data = np.array([[2.0, 3, 1], [2, np.nan, 1], [0, 0, 6], [0, 7, np.nan]])
+    with pytest.raises(ValueError, match=r"row 3 .*7\. nan.* columns 0, 1, 2 whose sum is not 6"):
+        learnt.condition(data, trials=True)
