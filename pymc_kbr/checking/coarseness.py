@@ -161,8 +161,12 @@ def coarseness(
         if again is not None and again.size < found.size:
             found, other = again, of_others
     if judged is not None and found is not None and found.coarse and other is not None:
-        with one_blas_thread():
-            return found if other.is_ahead_of(judged, region, table, rng) else None
+        with one_blas_thread(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they are about other rows
+            try:
+                return found if other.is_ahead_of(judged, region, table, rng) else None
+            except (ValueError, np.linalg.LinAlgError):  # a statistic may have no logarithm at other rows
+                return found
     return found
 
 
@@ -190,8 +194,11 @@ def _compared(
         return None, None
     again = other.posterior.draw(len(drawn), rng)
     # Beyond its rows a likelihood is extrapolated: what they say of a posterior is what it is among them.
-    drawn, among = (some[region.distances(some) <= other.farthest] for some in (drawn, again))
-    again = among if len(np.unique(among, axis=0)) >= fewest_draws else again
+    within = [some[region.distances(some) <= other.farthest] for some in (drawn, again)]
+    drawn, again = (
+        those if len(np.unique(those, axis=0)) >= fewest_draws else some
+        for those, some in zip(within, (drawn, again), strict=True)
+    )
     if len(np.unique(again, axis=0)) < fewest_draws:
         return None, None
     mine, theirs = (unit_deviations(each) for each in (drawn, again))
@@ -259,6 +266,8 @@ class NearLikelihood(NamedTuple):
         if not len(numbers):
             return True
         x, truths = table.statistics[numbers], table.parameters[numbers]
+        if np.any(table.noise):  # what is observed has it, too
+            x = x + table.noise * rng.normal(size=x.shape)
         unit = unit_deviations(table.parameters[self.near.rows])
         scores = []
         for estimator, seen in ((judged.for_scores(), x), (self.fitted, self.way(x))):

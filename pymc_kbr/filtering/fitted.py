@@ -132,6 +132,18 @@ def far_beyond(rows: np.ndarray, trained: np.ndarray, deviations: float = 10.0) 
 # --- draws of whole paths ---
 
 
+def warn_of_step_back(better: bool) -> None:
+    """Warn of paths by a step back that no held-out steps speak for: smoothed states are filtered ones."""
+    if not better:
+        warnings.warn(
+            "nothing held out shows that the step back does better than the filter, and smoothed states are "
+            "the filtered ones: paths are drawn by it all the same, and each of their states may be "
+            "elsewhere and wider than those; train on a longer sequence",
+            PosteriorWarning,
+            stacklevel=users_line(),
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class PathsOfMoments:
     """Draws of whole paths of a belief by its moments."""
@@ -139,9 +151,11 @@ class PathsOfMoments:
     beliefs: list[Moments]
     steps: list[Step]
     units: Units
+    better: bool
 
     def __call__(self, draws: int, rng: np.random.Generator) -> np.ndarray:
         """Paths (draws, T, p)."""
+        warn_of_step_back(self.better)
         drawn = GaussianFilter.draw_paths(self.beliefs, self.steps, draws, rng)
         return drawn * self.units.deviation + self.units.centre
 
@@ -156,9 +170,11 @@ class PathsOfWeights:
     filtered: np.ndarray
     controls: np.ndarray | None
     states: np.ndarray
+    better: bool
 
     def __call__(self, draws: int, rng: np.random.Generator) -> np.ndarray:
         """Paths (draws, T, p)."""
+        warn_of_step_back(self.better)
         return self.states[self.back.draw_paths(self.filtered, self.controls, draws, rng)]
 
 
@@ -205,13 +221,13 @@ class FittedFilter:
             weights, scaled = self.filtered(seen, initial, controls)
             if smooth:
                 back = BackwardPass(self.recursion)
-                paths = PathsOfWeights(back, weights, scaled, self.atoms.points)
+                paths = PathsOfWeights(back, weights, scaled, self.atoms.points, self.how.smooths)
                 weights = back(weights, scaled) if self.how.smooths else weights
             return self.states(weights, kind, times, None, rows, outside, paths)
         first, scaled = self._first(initial), self.controls(controls, len(rows) - 1, len(rows))
         beliefs, steps, _ = gaussian.run(rows, scaled, first)
         if smooth:
-            paths = PathsOfMoments(beliefs, steps, self.units)
+            paths = PathsOfMoments(beliefs, steps, self.units, self.how.smooths)
             beliefs = gaussian.smooth(beliefs, steps) if self.how.smooths else beliefs
         return self.states(
             lambda: self.filtered(rows, initial, controls)[0], kind, times, beliefs, rows, outside, paths
@@ -235,8 +251,8 @@ class FittedFilter:
         scaled = self.controls(controls, len(rows) - 1, len(rows))
         gaussian, recursion = self.how.gaussian, self.recursion
         training = recursion.training.observations
-        skipped = self.how.skips and gaussian is None
-        seen = np.where(self._seen.outside(rows)[:, None], np.nan, rows) if skipped else rows
+        skipped, outside = self.how.skips and gaussian is None, self._seen.outside(rows)
+        seen = np.where(outside[:, None], np.nan, rows) if skipped else rows
 
         def weights() -> np.ndarray:
             return np.array([ahead.gamma for ahead, _ in self.steps(seen, scaled, initial)])
@@ -252,6 +268,11 @@ class FittedFilter:
         else:
             found = gaussian.run(rows, scaled, self._first(initial))[2]
             scores = [score.of_mixture(one, row) for one, row in zip(found, rows, strict=True)]
+        if gaussian is not None:
+            means = np.array([np.exp(one.shares) @ one.means for one in found])
+            outside = outside | self._seen.outside(means)
+        flags = {"outside": outside}
+        said = warn_of_unreliable_steps(flags, far_beyond(rows, training))
         names, centre, unit = self.units.of_predictions(rows.shape[1], self.labels.observations)
         mixtures = []
         for one in found:
@@ -265,6 +286,8 @@ class FittedFilter:
             np.array(scores),
             names,
             np.arange(len(rows)) if times is None else np.asarray(times),
+            flags,
+            said,
         )
 
     def _first(self, initial: Any) -> Step:
@@ -443,7 +466,13 @@ class FittedFilter:
             covariances = np.array([one.covariance for one in moments]) * np.outer(unit, unit)
             both = means * unit + self.units.centre, covariances
         training = self.recursion.training
-        outside = self._passed.outside(means) | (False if outside is None else outside)
+        if moments is None:
+            # A mean between the training states, as on a circle, is one of a belief that has several modes.
+            low, high = training.states.min(axis=0), training.states.max(axis=0)
+            beyond = np.any((means < low) | (means > high), axis=1)
+        else:
+            beyond = self._passed.outside(means)
+        outside = beyond if outside is None else beyond | outside
         flags = flags_of(outside, training.states, weights if moments is None else None)
         said = warn_of_unreliable_steps(
             flags, "" if rows is None else far_beyond(rows, training.observations)

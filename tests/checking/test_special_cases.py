@@ -1,6 +1,7 @@
 """Parts of the checks by themselves, against formulas and with what they ask replaced by what is known."""
 
 import dataclasses
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -690,3 +691,37 @@ def test_a_likelihood_is_judged_by_its_scores_at_other_near_rows(mine, theirs, a
     assert seen[0] == seen[1]
     assert len(set(seen[0])) == 40
     assert min(seen[0]) >= 100
+
+
+def test_draws_beyond_all_near_rows_are_compared_as_they_are(monkeypatch):
+    """Of a posterior in two places, without a row, nothing would be left to compare."""
+    table = a_table()
+
+    class InTwoPlaces(Drawn):
+        def draw(self, count, rng):
+            signs = np.random.default_rng(0).choice([-10.0, 10.0], size=(count, 1))
+            return signs + 0.01 * super().draw(count, rng)
+
+    monkeypatch.setattr(coarse_module, "_other", lambda *_: near_likelihood(Drawn(0.0), farthest=0.5))
+    found = coarseness(InTwoPlaces(0.0), table, random_seed=1)
+    assert found.resized[0] > np.log(5)
+
+
+def test_a_likelihood_that_cannot_be_judged_elsewhere_is_coarse_in_silence(monkeypatch):
+    """At other near rows a statistic may have no logarithm, and an estimator warns of those alone."""
+    table = a_table()
+    near = near_rows.NearRows(np.arange(100), np.arange(200))
+
+    class Refuses:
+        def for_scores(self):
+            return self
+
+        def condition(self, x):
+            warnings.warn("far", UserWarning, stacklevel=1)
+            raise ValueError("no logarithm")
+
+    other = near_likelihood(Drawn(0.0, 0.01), near=near)
+    monkeypatch.setattr(coarse_module, "_other", lambda *_: other)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert coarseness(Drawn(0.0), table, judged=Refuses(), random_seed=1).coarse

@@ -202,3 +202,23 @@ def test_values_too_far_apart_are_warned_of_and_what_does_not_fit_is_refused(fit
         kbf.learn_transition(one_step(), ["level"], x)
     with pytest.raises(TypeError, match="list of names"):
         kbf.learn_transition(one_step(), GRID, x)
+
+
+@pytest.mark.parametrize("name", ["moments", "weights"])
+def test_observations_beyond_the_training_are_warned_of(fitted, name):
+    known, _, _, x = fitted
+    far = x[:6].copy()
+    far[4] = 30.0
+    with pytest.warns(PosteriorWarning, match=r"1 of 6 steps .* the first of them step 4"):
+        known[name].learn_transition(step, GRID[::5], far, random_seed=0)
+
+
+def test_steps_too_large_for_floating_point_are_refused_by_the_value_that_makes_them(fitted):
+    """A score that is no number would otherwise count as that of a row without an observation."""
+    known, _, _, x = fitted
+
+    def overflowing(states, slopes, rng):
+        return np.where(slopes > 0.9, 1e300, slopes) * states
+
+    with pytest.raises(ValueError, match=r"not finite at 1 of 2.*0\.95"):
+        known["moments"].learn_transition(overflowing, [0.5, 0.95], x[:10], random_seed=0)
