@@ -216,9 +216,7 @@ class FittedFilter:
         outside = self._seen.outside(rows)
         kind = "smoothed" if smooth else "filtered"
         if gaussian is None:
-            # What no training row is like tells nothing to a regression: the prediction goes on.
-            seen = np.where(outside[:, None], np.nan, rows) if self.how.skips else rows
-            weights, scaled = self.filtered(seen, initial, controls)
+            weights, scaled = self.filtered(self.usable(rows, outside), initial, controls)
             if smooth:
                 back = BackwardPass(self.recursion)
                 paths = PathsOfWeights(back, weights, scaled, self.atoms.points, self.how.smooths)
@@ -232,6 +230,12 @@ class FittedFilter:
         return self.states(
             lambda: self.filtered(rows, initial, controls)[0], kind, times, beliefs, rows, outside, paths
         )
+
+    def usable(self, rows: np.ndarray, outside: np.ndarray) -> np.ndarray:
+        """Scaled observations (T, d), NaN where they are outside and the belief is one of chosen weights."""
+        # What no training row is like is no evidence to a regression: the prediction goes on.
+        skips = self.how.skips and self.how.gaussian is None
+        return np.where(outside[:, None], np.nan, rows) if skips else rows
 
     def check_smooths(self) -> None:
         """Refuse a step back of weights that was not learnt."""
@@ -251,8 +255,8 @@ class FittedFilter:
         scaled = self.controls(controls, len(rows) - 1, len(rows))
         gaussian, recursion = self.how.gaussian, self.recursion
         training = recursion.training.observations
-        skipped, outside = self.how.skips and gaussian is None, self._seen.outside(rows)
-        seen = np.where(outside[:, None], np.nan, rows) if skipped else rows
+        outside = self._seen.outside(rows)
+        seen = self.usable(rows, outside)
 
         def weights() -> np.ndarray:
             return np.array([ahead.gamma for ahead, _ in self.steps(seen, scaled, initial)])
@@ -402,7 +406,7 @@ class FittedFilter:
                     in_order("the control", control, named, "those of the training's controls")
                 )
             acting = self.controls(acting, 1, 1)
-        seen = row[0] * np.nan if gaussian is None and self.how.skips and outside[0] else row[0]
+        seen = self.usable(row, outside)[0]
 
         def weights() -> np.ndarray:
             if belief is None:

@@ -182,7 +182,8 @@ class TransitionParameters:
     def _paths(self, run: Run) -> PathsOfMoments | PathsOfWeights:
         if run.beliefs is not None and run.steps is not None:
             return PathsOfMoments(run.beliefs, run.steps, run.fitted.units, run.fitted.how.smooths)
-        weights, controls = run.fitted.filtered(self._rows, **self._given)
+        seen = run.fitted.usable(self._rows, self._runs[0].fitted._seen.outside(self._rows))
+        weights, controls = run.fitted.filtered(seen, **self._given)
         back = BackwardPass(run.fitted.recursion)
         return PathsOfWeights(back, weights, controls, run.fitted.atoms.points, run.fitted.how.smooths)
 
@@ -197,7 +198,7 @@ class TransitionParameters:
             total = np.zeros((len(shares), len(first.atoms.points)))
             for i in used:
                 one = self._runs[i].fitted
-                found, controls = one.filtered(self._rows, **self._given)
+                found, controls = one.filtered(one.usable(self._rows, outside), **self._given)
                 if smooth and one.how.gaussian is None and one.how.smooths:
                     found = BackwardPass(one.recursion)(found, controls)
                 total += shares[:, i, None] * found
@@ -237,9 +238,10 @@ def learnt_parameters(
     evenly_spaced(None, len(rows))
     if np.isnan(rows).all():
         raise ValueError(f"all {len(rows)} observations are NaN: nothing is known of the parameters by them")
+    outside = fitted._seen.outside(rows)
     with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused below
         runs = tuple(
-            _run(fitted.with_transition(draw(At(function, value))), rows, initial, controls)
+            _run(fitted.with_transition(draw(At(function, value))), rows, outside, initial, controls)
             for value in candidates.values
         )
     scores = np.stack([run.log_scores for run in runs], axis=1)
@@ -252,9 +254,7 @@ def learnt_parameters(
             f"the predictions are not finite at {wrong.sum()} of {len(runs)} values of the parameters, the "
             f"first of them {first}: look at the steps there, or leave these values out"
         )
-    warn_of_unreliable_steps(
-        {"outside": fitted._seen.outside(rows)}, far_beyond(rows, fitted.recursion.training.observations)
-    )
+    warn_of_unreliable_steps({"outside": outside}, far_beyond(rows, fitted.recursion.training.observations))
     logs = candidates.logs + np.cumsum(scores, axis=0)
     weights = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
     # One value that has more weight than all others together shows no width.
@@ -277,7 +277,7 @@ def learnt_parameters(
     )
 
 
-def _run(fitted: FittedFilter, rows: np.ndarray, initial: Any, controls: Any) -> Run:
+def _run(fitted: FittedFilter, rows: np.ndarray, outside: np.ndarray, initial: Any, controls: Any) -> Run:
     scaled = fitted.controls(controls, len(rows) - 1, len(rows))
     gaussian = fitted.how.gaussian
     if gaussian is not None:
@@ -285,7 +285,9 @@ def _run(fitted: FittedFilter, rows: np.ndarray, initial: Any, controls: Any) ->
         scores = [log_density(one, row) for one, row in zip(mixtures, rows, strict=True)]
         return Run(fitted, np.array(scores), beliefs, steps)
     recursion = fitted.recursion
-    gammas = np.array([ahead.gamma for ahead, _ in fitted.steps(rows, scaled, initial)])
+    gammas = np.array(
+        [ahead.gamma for ahead, _ in fitted.steps(fitted.usable(rows, outside), scaled, initial)]
+    )
     training = recursion.training.observations
     projected = project_rows_to_simplex(Atoms(training, recursion.settings.observation_kernel), gammas)
     scores = [

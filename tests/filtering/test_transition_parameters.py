@@ -1,5 +1,8 @@
 """Parameters of a transition of known form, beside the states."""
 
+import copy
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -222,3 +225,20 @@ def test_steps_too_large_for_floating_point_are_refused_by_the_value_that_makes_
 
     with pytest.raises(ValueError, match=r"not finite at 1 of 2.*0\.95"):
         known["moments"].learn_transition(overflowing, [0.5, 0.95], x[:10], random_seed=0)
+
+
+def test_chosen_weights_leave_out_what_is_beyond_the_training_for_all_values(fitted):
+    """As in `filter`: the row is one without an observation, at which the values are still compared."""
+    known, _, _, x = fitted
+    kbf = copy.copy(known["weights"])
+    kbf._fitted = dataclasses.replace(kbf._fitted, how=dataclasses.replace(kbf._fitted.how, skips=True))
+    far, missing = x[:12].copy(), x[:12].copy()
+    far[5], missing[5] = 40.0, np.nan
+    one, other = (kbf.learn_transition(step, GRID[::5], rows, random_seed=0) for rows in (far, missing))
+    others = np.arange(12) != 5
+    np.testing.assert_allclose(one.log_scores[others], other.log_scores[others])
+    assert (one.log_scores[5] < -10).all()
+    shares = np.full((12, 3), 1 / 3)
+    np.testing.assert_allclose(
+        one._states("filtered", shares).mean(), other._states("filtered", shares).mean(), atol=1e-10
+    )
