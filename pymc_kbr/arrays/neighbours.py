@@ -107,6 +107,11 @@ class Merge:
         pairs: int = 2**22,
     ) -> tuple[np.ndarray, np.ndarray]:
         """See `Neighbours`."""
+        # Squares of what is very far may overflow: it is as far as infinity.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._nearest(x, count, pairs)
+
+    def _nearest(self, x: np.ndarray, count: int, pairs: int) -> tuple[np.ndarray, np.ndarray]:
         best = [Best(count) for _ in x]
         norms = np.einsum("ij,ij->i", x, x)
         step = max(1, pairs // max(1, len(x)))
@@ -124,7 +129,8 @@ class Merge:
                     bound = held.worst - norms[k]
                     if len(rows) > held.count:  # of one block as many will do
                         bound = min(bound, np.partition(about[k], held.count - 1)[held.count - 1] + slack[k])
-                    near = np.flatnonzero(about[k] <= bound + slack[k])
+                    # A difference of infinities is no number, and is let in, too.
+                    near = np.flatnonzero(~(about[k] > bound + slack[k]))
                     if len(near):
                         apart = rows[near] - x[k]
                         held.offer(np.einsum("ij,ij->i", apart, apart), part.start + first + near)

@@ -179,8 +179,11 @@ def _compared(
     again = other.draw(len(drawn), rng)
     # Beyond its rows a likelihood is extrapolated: what they say of a posterior is what it is among them.
     farthest = region.distances(table.parameters[near.rows]).max()
-    drawn, among = (some[region.distances(some) <= farthest] for some in (drawn, again))
-    again = among if len(np.unique(among, axis=0)) >= fewest_draws else again
+    within = [some[region.distances(some) <= farthest] for some in (drawn, again)]
+    drawn, again = (
+        those if len(np.unique(those, axis=0)) >= fewest_draws else some
+        for those, some in zip(within, (drawn, again), strict=True)
+    )
     if len(np.unique(again, axis=0)) < fewest_draws:
         return None
     mine, theirs = (unit_deviations(each) for each in (drawn, again))

@@ -270,7 +270,7 @@ class KernelBayesFilter:
         Warns
         -----
         PosteriorWarning
-            If observations lie ten deviations or more beyond all those of the training.
+            If steps are unreliable: see `FilteredStates.flags`.
         """
         return self._ready.run(observations, initial, controls, times)
 
@@ -314,6 +314,11 @@ class KernelBayesFilter:
         ------
         TypeError, ValueError
             As `filter`.
+
+        Warns
+        -----
+        PosteriorWarning
+            If observations, or what is expected of them, lie beyond those of the training.
 
         Examples
         --------
@@ -417,12 +422,13 @@ class KernelBayesFilter:
         Raises
         ------
         TypeError, ValueError
-            As `filter`, and if the parameters or their weights do not fit.
+            As `filter`, if the parameters or their weights do not fit, and if steps are so large at some of
+            them that predictions are not finite.
 
         Warns
         -----
         PosteriorWarning
-            If one value has more than half of the weight.
+            If one value has more than half of the weight, or observations lie beyond those of the training.
 
         Examples
         --------

@@ -246,6 +246,11 @@ class FilteredStates:
         TypeError, ValueError
             If the number of draws is not whole, or below one, or the states are not smoothed ones.
 
+        Warns
+        -----
+        PosteriorWarning
+            If no held-out steps show that the step back does better than the filter.
+
         References
         ----------
         .. [1] S. Godsill, A. Doucet, M. West, Monte Carlo smoothing for nonlinear time series, JASA 99

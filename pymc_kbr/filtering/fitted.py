@@ -132,6 +132,18 @@ def far_beyond(rows: np.ndarray, trained: np.ndarray, deviations: float = 10.0) 
 # --- draws of whole paths ---
 
 
+def warn_of_step_back(better: bool) -> None:
+    """Warn of paths by a step back that no held-out steps speak for: smoothed states are filtered ones."""
+    if not better:
+        warnings.warn(
+            "nothing held out shows that the step back does better than the filter, and smoothed states are "
+            "the filtered ones: paths are drawn by it all the same, and each of their states may be "
+            "elsewhere and wider than those; train on a longer sequence",
+            PosteriorWarning,
+            stacklevel=users_line(),
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class PathsOfMoments:
     """Draws of whole paths of a belief by its moments."""
@@ -139,9 +151,11 @@ class PathsOfMoments:
     beliefs: list[Moments]
     steps: list[Step]
     units: Units
+    better: bool
 
     def __call__(self, draws: int, rng: np.random.Generator) -> np.ndarray:
         """Paths (draws, T, p)."""
+        warn_of_step_back(self.better)
         drawn = GaussianFilter.draw_paths(self.beliefs, self.steps, draws, rng)
         return drawn * self.units.deviation + self.units.centre
 
@@ -156,9 +170,11 @@ class PathsOfWeights:
     filtered: np.ndarray
     controls: np.ndarray | None
     states: np.ndarray
+    better: bool
 
     def __call__(self, draws: int, rng: np.random.Generator) -> np.ndarray:
         """Paths (draws, T, p)."""
+        warn_of_step_back(self.better)
         return self.states[self.back.draw_paths(self.filtered, self.controls, draws, rng)]
 
 
@@ -200,22 +216,26 @@ class FittedFilter:
         outside = self._seen.outside(rows)
         kind = "smoothed" if smooth else "filtered"
         if gaussian is None:
-            # What no training row is like tells nothing to a regression: the prediction goes on.
-            seen = np.where(outside[:, None], np.nan, rows) if self.how.skips else rows
-            weights, scaled = self.filtered(seen, initial, controls)
+            weights, scaled = self.filtered(self.usable(rows, outside), initial, controls)
             if smooth:
                 back = BackwardPass(self.recursion)
-                paths = PathsOfWeights(back, weights, scaled, self.atoms.points)
+                paths = PathsOfWeights(back, weights, scaled, self.atoms.points, self.how.smooths)
                 weights = back(weights, scaled) if self.how.smooths else weights
             return self.states(weights, kind, times, None, rows, outside, paths)
         first, scaled = self._first(initial), self.controls(controls, len(rows) - 1, len(rows))
         beliefs, steps, _ = gaussian.run(rows, scaled, first)
         if smooth:
-            paths = PathsOfMoments(beliefs, steps, self.units)
+            paths = PathsOfMoments(beliefs, steps, self.units, self.how.smooths)
             beliefs = gaussian.smooth(beliefs, steps) if self.how.smooths else beliefs
         return self.states(
             lambda: self.filtered(rows, initial, controls)[0], kind, times, beliefs, rows, outside, paths
         )
+
+    def usable(self, rows: np.ndarray, outside: np.ndarray) -> np.ndarray:
+        """Scaled observations (T, d), NaN where they are outside and the belief is one of chosen weights."""
+        # What no training row is like is no evidence to a regression: the prediction goes on.
+        skips = self.how.skips and self.how.gaussian is None
+        return np.where(outside[:, None], np.nan, rows) if skips else rows
 
     def check_smooths(self) -> None:
         """Refuse a step back of weights that was not learnt."""
@@ -235,8 +255,8 @@ class FittedFilter:
         scaled = self.controls(controls, len(rows) - 1, len(rows))
         gaussian, recursion = self.how.gaussian, self.recursion
         training = recursion.training.observations
-        skipped = self.how.skips and gaussian is None
-        seen = np.where(self._seen.outside(rows)[:, None], np.nan, rows) if skipped else rows
+        outside = self._seen.outside(rows)
+        seen = self.usable(rows, outside)
 
         def weights() -> np.ndarray:
             return np.array([ahead.gamma for ahead, _ in self.steps(seen, scaled, initial)])
@@ -252,6 +272,11 @@ class FittedFilter:
         else:
             found = gaussian.run(rows, scaled, self._first(initial))[2]
             scores = [score.of_mixture(one, row) for one, row in zip(found, rows, strict=True)]
+        if gaussian is not None:
+            means = np.array([np.exp(one.shares) @ one.means for one in found])
+            outside = outside | self._seen.outside(means)
+        flags = {"outside": outside}
+        said = warn_of_unreliable_steps(flags, far_beyond(rows, training))
         names, centre, unit = self.units.of_predictions(rows.shape[1], self.labels.observations)
         mixtures = []
         for one in found:
@@ -265,6 +290,8 @@ class FittedFilter:
             np.array(scores),
             names,
             np.arange(len(rows)) if times is None else np.asarray(times),
+            flags,
+            said,
         )
 
     def _first(self, initial: Any) -> Step:
@@ -379,7 +406,7 @@ class FittedFilter:
                     in_order("the control", control, named, "those of the training's controls")
                 )
             acting = self.controls(acting, 1, 1)
-        seen = row[0] * np.nan if gaussian is None and self.how.skips and outside[0] else row[0]
+        seen = self.usable(row, outside)[0]
 
         def weights() -> np.ndarray:
             if belief is None:
@@ -443,7 +470,13 @@ class FittedFilter:
             covariances = np.array([one.covariance for one in moments]) * np.outer(unit, unit)
             both = means * unit + self.units.centre, covariances
         training = self.recursion.training
-        outside = self._passed.outside(means) | (False if outside is None else outside)
+        if moments is None:
+            # A mean between the training states, as on a circle, is one of a belief that has several modes.
+            low, high = training.states.min(axis=0), training.states.max(axis=0)
+            beyond = np.any((means < low) | (means > high), axis=1)
+        else:
+            beyond = self._passed.outside(means)
+        outside = beyond if outside is None else beyond | outside
         flags = flags_of(outside, training.states, weights if moments is None else None)
         said = warn_of_unreliable_steps(
             flags, "" if rows is None else far_beyond(rows, training.observations)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -162,6 +163,10 @@ class PredictedObservations:
         observations, the same for all settings.
     names : tuple of str, length d
     times : ndarray of shape (T,)
+    flags : dict of str to ndarray of shape (T,)
+        "outside", whether an observation, or what was expected of it, lies beyond those of the training.
+    warnings : tuple of str
+        The warning about these steps.
     """
 
     mixtures: tuple[Mixture, ...]
@@ -171,6 +176,8 @@ class PredictedObservations:
     kernel_score: np.ndarray
     names: tuple[str, ...] = ()
     times: np.ndarray = field(default_factory=lambda: np.empty(0))
+    flags: Mapping[str, np.ndarray] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
         # A function that makes the weights cannot be stored: they are made.

@@ -19,7 +19,13 @@ from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.embedding.projection import project_rows_to_simplex
 from pymc_kbr.filtering.filtered_states import FilteredStates
-from pymc_kbr.filtering.fitted import FittedFilter, PathsOfMoments, PathsOfWeights
+from pymc_kbr.filtering.fitted import (
+    FittedFilter,
+    PathsOfMoments,
+    PathsOfWeights,
+    far_beyond,
+    warn_of_unreliable_steps,
+)
 from pymc_kbr.filtering.gaussian import GaussianFilter, Moments, Step, merged
 from pymc_kbr.filtering.predicted_observations import log_density, smoothed_atoms
 from pymc_kbr.filtering.smoothing import BackwardPass
@@ -175,10 +181,11 @@ class TransitionParameters:
 
     def _paths(self, run: Run) -> PathsOfMoments | PathsOfWeights:
         if run.beliefs is not None and run.steps is not None:
-            return PathsOfMoments(run.beliefs, run.steps, run.fitted.units)
-        weights, controls = run.fitted.filtered(self._rows, **self._given)
+            return PathsOfMoments(run.beliefs, run.steps, run.fitted.units, run.fitted.how.smooths)
+        seen = run.fitted.usable(self._rows, self._runs[0].fitted._seen.outside(self._rows))
+        weights, controls = run.fitted.filtered(seen, **self._given)
         back = BackwardPass(run.fitted.recursion)
-        return PathsOfWeights(back, weights, controls, run.fitted.atoms.points)
+        return PathsOfWeights(back, weights, controls, run.fitted.atoms.points, run.fitted.how.smooths)
 
     def _states(self, kind: str, shares: np.ndarray) -> FilteredStates:
         # Shapes: shares (T, m).
@@ -191,7 +198,7 @@ class TransitionParameters:
             total = np.zeros((len(shares), len(first.atoms.points)))
             for i in used:
                 one = self._runs[i].fitted
-                found, controls = one.filtered(self._rows, **self._given)
+                found, controls = one.filtered(one.usable(self._rows, outside), **self._given)
                 if smooth and one.how.gaussian is None and one.how.smooths:
                     found = BackwardPass(one.recursion)(found, controls)
                 total += shares[:, i, None] * found
@@ -231,11 +238,23 @@ def learnt_parameters(
     evenly_spaced(None, len(rows))
     if np.isnan(rows).all():
         raise ValueError(f"all {len(rows)} observations are NaN: nothing is known of the parameters by them")
-    runs = tuple(
-        _run(fitted.with_transition(draw(At(function, value))), rows, initial, controls)
-        for value in candidates.values
-    )
-    scores = np.nan_to_num(np.stack([run.log_scores for run in runs], axis=1))
+    outside = fitted._seen.outside(rows)
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused below
+        runs = tuple(
+            _run(fitted.with_transition(draw(At(function, value))), rows, outside, initial, controls)
+            for value in candidates.values
+        )
+    scores = np.stack([run.log_scores for run in runs], axis=1)
+    scores[np.isnan(rows).all(axis=1)] = 0.0
+    # What is no number came of steps too large for floating point.
+    wrong = ~np.isfinite(scores).all(axis=0)
+    if wrong.any():
+        first = dict(zip(candidates.names, candidates.values[wrong][0].tolist(), strict=True))
+        raise ValueError(
+            f"the predictions are not finite at {wrong.sum()} of {len(runs)} values of the parameters, the "
+            f"first of them {first}: look at the steps there, or leave these values out"
+        )
+    warn_of_unreliable_steps({"outside": outside}, far_beyond(rows, fitted.recursion.training.observations))
     logs = candidates.logs + np.cumsum(scores, axis=0)
     weights = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
     # One value that has more weight than all others together shows no width.
@@ -258,7 +277,7 @@ def learnt_parameters(
     )
 
 
-def _run(fitted: FittedFilter, rows: np.ndarray, initial: Any, controls: Any) -> Run:
+def _run(fitted: FittedFilter, rows: np.ndarray, outside: np.ndarray, initial: Any, controls: Any) -> Run:
     scaled = fitted.controls(controls, len(rows) - 1, len(rows))
     gaussian = fitted.how.gaussian
     if gaussian is not None:
@@ -266,7 +285,9 @@ def _run(fitted: FittedFilter, rows: np.ndarray, initial: Any, controls: Any) ->
         scores = [log_density(one, row) for one, row in zip(mixtures, rows, strict=True)]
         return Run(fitted, np.array(scores), beliefs, steps)
     recursion = fitted.recursion
-    gammas = np.array([ahead.gamma for ahead, _ in fitted.steps(rows, scaled, initial)])
+    gammas = np.array(
+        [ahead.gamma for ahead, _ in fitted.steps(fitted.usable(rows, outside), scaled, initial)]
+    )
     training = recursion.training.observations
     projected = project_rows_to_simplex(Atoms(training, recursion.settings.observation_kernel), gammas)
     scores = [

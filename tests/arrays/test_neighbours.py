@@ -72,3 +72,13 @@ def test_of_many_columns_neighbours_are_those_of_the_tree():
     np.testing.assert_allclose(distances, expected, rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(np.sort(rows[5:]), np.sort(same[5:]))
     np.testing.assert_array_equal(rows[:5, :2], np.column_stack([np.arange(5), np.arange(100, 105)]))
+
+
+def test_what_is_too_far_for_its_square_is_at_infinity_in_any_number_of_columns():
+    points = np.random.default_rng(5).normal(size=(400, 20))
+    x = points[:2].copy()
+    x[0, 0] = 1e200
+    distances, rows = Tree(points, 6).query(x, 6)
+    assert np.isinf(distances[0]).all()
+    assert len(set(rows[0].tolist())) == 6
+    assert rows[1, 0] == 1

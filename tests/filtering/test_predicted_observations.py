@@ -19,6 +19,7 @@ from pymc_kbr.filtering.predicted_observations import (
     quantiles,
 )
 from pymc_kbr.posterior.arviz import ARVIZ_MAJOR
+from pymc_kbr.posterior.posterior import PosteriorWarning
 from tests.filtering.problems import WrittenOut, fixed, gram, kalman, scalar_model, turning
 
 pytestmark = pytest.mark.filterwarnings("ignore::pymc_kbr.posterior.posterior.PosteriorWarning")
@@ -338,3 +339,46 @@ def test_predictions_with_controls_and_beliefs_before(rng):
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         assert plain.predict_observations(x[150:155], initial="conditional_mean").log_score.shape == (5,)
+
+
+# --- what is unreliable ---
+
+
+@pytest.mark.parametrize("correction", [True, False, None])
+def test_predictions_of_what_is_beyond_the_training_are_flagged_and_warned_of(linear, correction):
+    (z, x), _ = linear
+    kbf = KernelBayesFilter(correction=correction).fit(z, x, random_seed=0)
+    rows = np.vstack([x[:3], x.max() + np.array([[20.0], [21.0]])])
+    with pytest.warns(PosteriorWarning, match=r"unreliable, the first of them step 3") as said:
+        found = kbf.predict_observations(rows)
+    assert len(said) == 1
+    np.testing.assert_array_equal(found.flags["outside"][:3], False)
+    assert found.flags["outside"][3:].all()
+    assert len(found.warnings) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not kbf.predict_observations(x[:5]).flags["outside"].any()
+
+
+def test_a_mean_between_two_modes_of_weights_is_not_beyond_the_training():
+    """Of a state on two sides of zero its square tells no side: the mean is where no training state is."""
+    rng = np.random.default_rng(0)
+    z = rng.choice([-1.0, 1.0], size=(300, 1)) * rng.uniform(0.8, 1.2, size=(300, 1))
+    x = z**2 + 0.05 * rng.normal(size=z.shape)
+    kbf = KernelBayesFilter(correction=False).fit(z, x, random_seed=0)
+    found = kbf.filter(x[:50])
+    assert np.abs(found.mean()).max() < 0.6
+    assert not found.flags["outside"].any()
+
+
+def test_paths_by_a_step_back_that_nothing_speaks_for_are_warned_of(linear):
+    (z, x), y = linear
+    kbf = KernelBayesFilter(correction=False).fit(z, x, random_seed=0)
+    smoothed = kbf.smooth(y[:20])
+    np.testing.assert_array_equal(smoothed.mean(), kbf.filter(y[:20]).mean())
+    with pytest.warns(PosteriorWarning, match="nothing held out shows that the step back does better"):
+        smoothed.draw_paths(5, 0)
+    smoothed = KernelBayesFilter(correction=True).fit(z, x, random_seed=0).smooth(y[:20])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        smoothed.draw_paths(5, 0)

@@ -1,5 +1,8 @@
 """Parameters of a transition of known form, beside the states."""
 
+import copy
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -202,3 +205,40 @@ def test_values_too_far_apart_are_warned_of_and_what_does_not_fit_is_refused(fit
         kbf.learn_transition(one_step(), ["level"], x)
     with pytest.raises(TypeError, match="list of names"):
         kbf.learn_transition(one_step(), GRID, x)
+
+
+@pytest.mark.parametrize("name", ["moments", "weights"])
+def test_observations_beyond_the_training_are_warned_of(fitted, name):
+    known, _, _, x = fitted
+    far = x[:6].copy()
+    far[4] = 30.0
+    with pytest.warns(PosteriorWarning, match=r"1 of 6 steps .* the first of them step 4"):
+        known[name].learn_transition(step, GRID[::5], far, random_seed=0)
+
+
+def test_steps_too_large_for_floating_point_are_refused_by_the_value_that_makes_them(fitted):
+    """A score that is no number would otherwise count as that of a row without an observation."""
+    known, _, _, x = fitted
+
+    def overflowing(states, slopes, rng):
+        return np.where(slopes > 0.9, 1e300, slopes) * states
+
+    with pytest.raises(ValueError, match=r"not finite at 1 of 2.*0\.95"):
+        known["moments"].learn_transition(overflowing, [0.5, 0.95], x[:10], random_seed=0)
+
+
+def test_chosen_weights_leave_out_what_is_beyond_the_training_for_all_values(fitted):
+    """As in `filter`: the row is one without an observation, at which the values are still compared."""
+    known, _, _, x = fitted
+    kbf = copy.copy(known["weights"])
+    kbf._fitted = dataclasses.replace(kbf._fitted, how=dataclasses.replace(kbf._fitted.how, skips=True))
+    far, missing = x[:12].copy(), x[:12].copy()
+    far[5], missing[5] = 40.0, np.nan
+    one, other = (kbf.learn_transition(step, GRID[::5], rows, random_seed=0) for rows in (far, missing))
+    others = np.arange(12) != 5
+    np.testing.assert_allclose(one.log_scores[others], other.log_scores[others])
+    assert (one.log_scores[5] < -10).all()
+    shares = np.full((12, 3), 1 / 3)
+    np.testing.assert_allclose(
+        one._states("filtered", shares).mean(), other._states("filtered", shares).mean(), atol=1e-10
+    )
