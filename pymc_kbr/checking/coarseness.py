@@ -206,8 +206,7 @@ def coarseness_of(
     if known.draws is not None:
         return None
     ratio = weighting_of(table).ratio
-    # A likelihood that was fitted to fewer rows is under the table's own prior.
-    if not known.streamed and known.ratio is not None and known.size == len(table):
+    if not known.streamed and known.ratio is not None:
         # Rows that were left out of the fit have no density under its prior.
         ratio = np.zeros(known.size)
         ratio[slice(None) if known.rows is None else known.rows] = known.ratio

@@ -177,16 +177,12 @@ class Rounds:
         with one_blas_thread():
             # Of a few rows that what is known leaves nothing is learnt: it says itself where to look first.
             few = len(self.tables) == 1 and few_effective(table)
-            if few:
-                drawn, wider, independent = draws_of_known(self.forward, DRAWS_FOR_PROPOSAL, rng), 1.0, np.inf
-            else:
-                # One fit, of which a few rows are held out, is what is drawn from and what is judged.
-                held_out = rows_to_judge(table, rng)
-                fitted = self._fitted(table, np.setdiff1d(np.arange(len(table)), held_out), rng)
-                posterior = self._posterior(fitted, table)
-                drawn = posterior.draw(DRAWS_FOR_PROPOSAL, rng)
-                wider = widening(fitted, table, held_out, rng)
-                independent = posterior.effective_sample_size
+            posterior = None if few else self._posterior(table, rng)
+            drawn = (
+                draws_of_known(self.forward, DRAWS_FOR_PROPOSAL, rng)
+                if posterior is None
+                else posterior.draw(DRAWS_FOR_PROPOSAL, rng)
+            )
             compared = drawn[:COMPARED_DRAWS]
             before = self.proposals[-1]
             settled = before is not None and alike(
@@ -194,6 +190,8 @@ class Rounds:
                 self.forward.support.forward(compared),
                 rng,
             )
+            wider = 1.0 if posterior is None else widening(self._fitted, table, rng)
+            independent = np.inf if posterior is None else posterior.effective_sample_size
             notes = {
                 "widened": wider,
                 "asked": self.asked,
@@ -210,8 +208,8 @@ class Rounds:
                 notes,
             )
 
-    @staticmethod
-    def _posterior(fitted: Estimator, table: ReferenceTable) -> Posterior:
+    def _posterior(self, table: ReferenceTable, rng: np.random.Generator) -> Posterior:
+        fitted = self._fitted(table, np.arange(len(table)), rng)
         found: Posterior = fitted.for_draws(DRAWS_FOR_PROPOSAL).condition(table.observed)  # type: ignore[arg-type]
         return found
 
@@ -369,19 +367,19 @@ COVERED = 0.8
 """Share of the held-out rows that widened posteriors cover as normal ones of so many parameters would."""
 
 
-def rows_to_judge(table: ReferenceTable, rng: np.random.Generator) -> np.ndarray:
-    """Numbers of some rows among those nearest to the observation."""
+def widening(
+    fit: Callable[[ReferenceTable, np.ndarray, np.random.Generator], Estimator],
+    table: ReferenceTable,
+    rng: np.random.Generator,
+) -> float:
+    """By what covariances of posteriors near the observation must be multiplied to cover: at least one."""
     unit = unit_deviations(table.statistics)
     away = np.linalg.norm((table.statistics - table.observed) / unit, axis=1)
     near = np.argsort(away, kind="stable")[: max(FEWEST_IN_SHARE, int(NEAR_SHARE * len(table)))]
-    # Half of the near rows stay, for the fit.
-    return rng.permutation(near)[: min(len(near) // 2, MOST_CONDITIONED)]
-
-
-def widening(
-    fitted: Estimator, table: ReferenceTable, held_out: np.ndarray, rng: np.random.Generator
-) -> float:
-    """By what covariances of posteriors at held-out rows must be multiplied to cover: at least one."""
+    # Half of the near rows stay: without them the fit would be worse there than the one that is judged.
+    held_out = rng.permutation(near)[: min(len(near) // 2, MOST_CONDITIONED)]
+    rest = np.setdiff1d(np.arange(len(table)), held_out)
+    fitted = fit(table, rest, rng)
     if isinstance(fitted, KernelLikelihood):
         fitted = fitted.for_scores()
     posteriors = fitted.condition(table.statistics[held_out])

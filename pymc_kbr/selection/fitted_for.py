@@ -145,7 +145,6 @@ def _best(
     if new is not None:
         warn_of_few(rows.effective_size, len(rows))
     known: dict[str, Any] = {"log_prior": log_prior, "near": table.observed, "progressbar": progressbar}
-    known["other_prior"] = new is not None
     return choose(rows, rng=rng, candidates=candidates, **known)
 
 

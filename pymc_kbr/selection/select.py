@@ -82,9 +82,8 @@ def select(
     likelihood is the best, the others are scored on all. A learned likelihood that passes its own test on
     held-out rows is taken unless another one is ahead by that t test. Where no candidates are named and it
     is taken after 40 rows, the fallbacks of `default_candidates` are not tried. What is returned is what was
-    compared, except that of fewer than 2,000 rows it is fitted again to all, and so is what
-    is chosen under another prior. On processors of another kind, or with another BLAS library, results agree
-    but for rounding.
+    compared, except that of fewer than 2,000 rows, or under another prior, it is fitted again to all. On
+    processors of another kind, or with another BLAS library, results agree but for rounding.
 
     Examples
     --------
@@ -123,15 +122,13 @@ def choose(
     candidates: Sequence[str | Estimator] | None = None,
     near: np.ndarray | None = None,
     log_prior: LogDensity | None = None,
-    other_prior: bool = False,
     progressbar: bool = True,
     not_missed: float = 0.05,
     nearest: float = 0.25,
 ) -> Estimator:
     """What `select` does, on rows, whose weights may be those of another prior; near an observation (d,).
 
-    Held-out rows that are a share of at most `not_missed` of all are not missed by what is chosen; of what
-    goes by weights of rows, and under a prior that is not the table's, none may be missed. Where
+    Held-out rows that are a share of at most `not_missed` of all are not missed by what is chosen. Where
     there is an observation, they are among this share of the rows that are `nearest` to it.
     """
     flag("progressbar", progressbar)
@@ -152,9 +149,7 @@ def choose(
         compared, fitting = time.perf_counter(), 0.0
         chosen = ranked[0].fitted
         assert chosen is not None
-        # Held-out rows may be those that weights count most, which are nothing to a likelihood.
-        by_weights = rows.ratio is not None
-        if count > not_missed * n or by_weights:
+        if count > not_missed * n or rows.ratio is not None:
             chosen = refitted(ranked[0].estimator, chosen, rows, rng)
             fitting = time.perf_counter() - compared
         else:

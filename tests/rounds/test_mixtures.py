@@ -22,7 +22,6 @@ from pymc_kbr.rounds.sequence import (
     least_rows,
     proposal_of,
     region_of,
-    rows_to_judge,
     widening,
 )
 from pymc_kbr.simulation import ForwardModel, Proposal, SimulationOptions
@@ -355,19 +354,30 @@ class Posteriors(pk.Estimator):
 @pytest.mark.parametrize(("rows", "near", "held_out"), [(400, 100, 12), (60, 20, 10), (30, 20, 10)])
 def test_rows_near_the_observation_are_held_out(forward, rows, near, held_out):
     table = pk.simulate(rows, model=forward.graph.model, random_seed=2, **QUIET)
-    estimator = Posteriors()
+    estimator, given = Posteriors(), []
     estimator.support = table.support
-    left_out = rows_to_judge(table, np.random.default_rng(1))
-    found = widening(estimator, table, left_out, np.random.default_rng(1))
-    assert len(np.unique(left_out)) == held_out
-    np.testing.assert_array_equal(estimator.observed, table.statistics[left_out])
+
+    def fit(fitted_to, kept, rng):
+        given.append((fitted_to, kept, rng))
+        return estimator
+
+    rng = np.random.default_rng(1)
+    found = widening(fit, table, rng)
+    ((fitted_to, kept, of_fit),) = given
+    assert fitted_to is table
+    assert of_fit is rng
+    left_out = np.setdiff1d(np.arange(rows), kept)
+    assert len(left_out) == held_out
+    np.testing.assert_array_equal(
+        np.sort(estimator.observed, axis=0), np.sort(table.statistics[left_out], axis=0)
+    )
     away = np.linalg.norm((table.statistics - table.observed) / table.statistics.std(axis=0), axis=1)
     assert set(left_out) <= set(np.argsort(away)[:near])
     # Every posterior has its row's statistics for a mean and the deviation 0.1, of 300 draws each.
     squared = np.sum((table.parameters[left_out] - table.statistics[left_out]) ** 2, axis=1) / 0.1**2
     expected = max(1.0, np.quantile(squared, 0.8) / chi2.ppf(0.8, 2))
     assert found == pytest.approx(expected, rel=4 * np.sqrt(2 / 300))
-    assert found == widening(estimator, table, left_out, np.random.default_rng(1))
+    assert found == widening(fit, table, np.random.default_rng(1))
 
 
 def test_distances_are_in_the_metric_of_the_draws():

@@ -12,7 +12,7 @@ from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.kernels import Gaussian
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.rounds.refine import _by_first_round
-from pymc_kbr.rounds.sequence import alike, rows_to_judge, widening
+from pymc_kbr.rounds.sequence import alike, widening
 from pymc_kbr.simulation import ForwardModel, Proposal, SimulationOptions, simulate_table
 
 QUIET = {"progressbar": False}
@@ -358,9 +358,8 @@ def test_posteriors_are_widened_by_as_much_as_they_are_too_narrow(factor):
     table = pk.simulate(400, model=linear_model(0.1), random_seed=1, **QUIET)
     found = [
         widening(
-            Exact(factor).fit(None, None, table.support),
+            lambda table, rows, rng: Exact(factor).fit(None, None, table.support),
             table,
-            rows_to_judge(table, np.random.default_rng(seed)),
             np.random.default_rng(seed),
         )
         for seed in range(20)
