@@ -121,11 +121,11 @@ def test_the_readme_has_the_recorded_table_of_all_models_and_what_it_says_of_the
     assert {line.model for line in lines} == set(PROBLEMS)
     verdicts = {line.model: line.verdict for line in lines}
     six = ("eight_groups", "summarised_series", "beside_normal", "raw_series", "g_and_k", "sinusoid")
-    assert {verdicts[name] for name in six} == {"right"}
+    assert {name for name in six if verdicts[name] != "right"} == {"g_and_k"}
     assert "silent" not in verdicts.values()
     assert {name for name, verdict in verdicts.items() if verdict == "warned"} == {
         "change_point",
-        "pumps",
+        "g_and_k",
         "random_slopes",
     }
     warned = {line.model for line in lines if line.warnings}
