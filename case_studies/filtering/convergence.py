@@ -19,7 +19,7 @@ import pymc_kbr as pk
 from case_studies.destination import add_destination, folder_of
 from case_studies.filtering.lines import add_lines
 from pymc_kbr.embedding.embedding import Atoms, Embedding
-from pymc_kbr.embedding.rules import ImportanceWeighted, SquaredRule
+from pymc_kbr.embedding.rules import ImportanceWeighted, SquaredRule, bayes_rule, sum_rule
 from pymc_kbr.gram import DenseGram
 from pymc_kbr.kernels import Gaussian
 
@@ -50,13 +50,13 @@ def line(n: int, run: int, method: str) -> dict[str, float]:
     else:
         prior = Embedding(Atoms(draws, kernel), np.full(n, 1 / n))
         eta = n ** (-1 / 3)
-        gamma = pk.rules.sum_rule(DenseGram(kernel, theta), prior, n * eta)
+        gamma = sum_rule(DenseGram(kernel, theta), prior, n * eta)
         rule, ridge = (
             (SquaredRule(), n ** (-4 / 27))
             if method == "theorem_6"
             else (ImportanceWeighted(), n ** (-1 / 9))
         )
-        found = pk.rules.bayes_rule(DenseGram(kernel, x), gamma, fresh, ridge, rule) @ values
+        found = bayes_rule(DenseGram(kernel, x), gamma, fresh, ridge, rule) @ values
     return {"error": float(np.sqrt(np.mean((found - exact(fresh)) ** 2)))}
 
 

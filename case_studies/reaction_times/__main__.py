@@ -44,8 +44,8 @@ def errors(sizes: list[int], steps: int) -> pd.DataFrame:
     simulated = drift_diffusion.simulate(np.random.default_rng(1), theta)
     lines = []
     for rows in sizes:
-        parameters = dict(zip(drift_diffusion.NAMES, theta[:rows].T, strict=True))
-        statistics = dict(zip(("rt", "choice"), simulated[:rows].T, strict=True))
+        parameters = pd.DataFrame(theta[:rows], columns=list(drift_diffusion.NAMES))
+        statistics = pd.DataFrame(simulated[:rows], columns=["rt", "choice"])
         for what, known in KNOWN.items():
             begun = time.perf_counter()
             likelihood = pk.KernelLikelihood(**known).fit(parameters, statistics, random_seed=1)
