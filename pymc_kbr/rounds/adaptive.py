@@ -12,6 +12,7 @@ import numpy as np
 from pymc_kbr.arrays.refusals import shown, whole
 from pymc_kbr.estimators import Estimator, KernelLikelihood
 from pymc_kbr.estimators.likelihood.autoregressive import MOST_SPARINGLY
+from pymc_kbr.estimators.likelihood.structure import KINDS
 from pymc_kbr.estimators.sets.features import most_columns
 from pymc_kbr.rounds.known_likelihood import few_effective
 from pymc_kbr.rounds.sequence import DRAWS_FOR_PROPOSAL, Rounds, least_rows, near_rows
@@ -156,7 +157,8 @@ def _further(found: Estimator | None, statistics: Columns) -> Estimator:
     """What further rounds go by, after an estimator that was fitted to the first table, if any was."""
     if isinstance(found, KernelLikelihood) and not statistics.set_names:
         # Its form was chosen; the rounds only fit it.
-        known: dict[str, Any] = {"scale": found.scale, **found.found_structure_}
+        declared = {kind: getattr(found, kind) for kind in KINDS}
+        known = declared | found.found_structure_
         return KernelLikelihood(found.choice_.name, DRAWS_FOR_PROPOSAL, **known)
     return _going_by(statistics)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 from scipy.stats import chi2
@@ -226,7 +227,10 @@ class Rounds:
         if self.needs_refinement is not None:  # the posterior itself is that of another fit
             estimator = estimator.for_scores()
         estimator.reading(np.vstack([table.statistics, table.observed[None]]))  # type: ignore[index]
-        estimator.fit(table.parameters[rows], table.statistics[rows], table.support, **given)
+        # With names, by which shifts and edges of statistics are declared.
+        parameters = pd.DataFrame(table.parameters[rows], columns=table.parameter_names)
+        statistics = pd.DataFrame(table.statistics[rows], columns=table.statistic_names)
+        estimator.fit(parameters, statistics, table.support, **given)
         self.refused |= dict.fromkeys(estimator.refused_curves(table.statistic_names))
         return estimator
 

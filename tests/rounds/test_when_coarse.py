@@ -261,3 +261,29 @@ def test_further_rounds_go_by_the_form_that_was_chosen_in_its_own_scale(scale):
     found = pk.KernelLikelihood("diagonal_scale", scale=scale).fit(theta, x, random_seed=1)
     further = adaptive._further(found, Columns.scalars(["s", "t"]))
     assert (further.form, further.scale) == ("diagonal_scale", scale)
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_further_rounds_go_by_a_shift_that_is_declared_or_was_found(declared):
+    """Its names are those of the model's columns, in every round."""
+
+    def shifted(rng, mean, size):
+        return mean + 0.01 * rng.exponential(size=size)
+
+    with pm.Model() as waiting:
+        mean = pm.Normal("mean", 0, 1)
+        pm.Simulator("y", shifted, mean, observed=[0.5])
+
+    def if_coarse(table):
+        form = {"form": "location_scale", "shift": {"y[0]": "mean"}} if declared else {}
+        fitted = pk.KernelLikelihood(**form).fit(table, random_seed=1)
+        assert declared or fitted.found_structure_ == {"shift": {"y[0]": "mean"}}
+        return TooCoarse(fitted, "too coarse")
+
+    options = SimulationOptions(400 if declared else 1_000, to_be_extended=False, **QUIET)
+    table = simulate_in_rounds(waiting, "auto", if_coarse, options)
+    assert "of them at draws of the posterior: the table of the first one was too coarse" in (
+        table.origin.rounds
+    )
+    assert "ended early" not in table.origin.rounds
+    assert np.mean(np.abs(table.parameters - 0.5) < 0.05) > 0.2  # 2% of the prior
