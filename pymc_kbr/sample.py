@@ -18,10 +18,10 @@ from pymc_kbr.arrays.observations import Observations
 from pymc_kbr.arrays.refusals import generator_of, of_type, shown, whole
 from pymc_kbr.checking.calibration import Calibration, recalibrated
 from pymc_kbr.checking.coarseness import coarseness_of
-from pymc_kbr.checking.diagnostics import diagnose, warn
+from pymc_kbr.checking.diagnostics import Concern, diagnose, warn
 from pymc_kbr.checking.prior_sensitivity import log_densities
 from pymc_kbr.checking.signs import signs_of
-from pymc_kbr.estimators import Estimator, make_estimator
+from pymc_kbr.estimators import Estimator, Rejection, make_estimator
 from pymc_kbr.estimators.fitted_table import in_deviations
 from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
 from pymc_kbr.estimators.likelihood.success import weighting_of
@@ -196,13 +196,31 @@ def sample_abc(
     new = None if prior is None else NewPrior.of(prior, table, model, rng)
     known = known_densities(whose, table, model)
     model = model_of_table(table, prior) if model is None and hasattr(prior, "free_RVs") else model
-    if table.set_names:  # what is fitted to all rows of a store would read data sets, not columns
+    of_sets = bool(table.set_names)
+    if of_sets:  # what is fitted to all rows of a store would read data sets, not columns
         table, stored = columns_of_sets(table), None
     table, stored = _asked_for(table, statistics), None if stored is None else _asked_for(stored, statistics)
     observed = Observations.held_by(table)
 
     how_chosen: dict[str, Any] = {"candidates": candidates, "before": before}
-    fitted = fitted_for(table, given, new, stored, rng, progressbar, known.log_prior, **how_chosen)
+    interrupted: list[str] = []
+    try:
+        if before is not None and before.selection_ is None:
+            raise KeyboardInterrupt  # in the choice on the first half
+        fitted = fitted_for(table, given, new, stored, rng, progressbar, known.log_prior, **how_chosen)
+    except KeyboardInterrupt:
+        if reference_table is not None:
+            raise
+        # The simulations would be lost.
+        if before is not None and before.selection_ is not None and not of_sets:
+            fitted, instead = before, "the estimator that was fitted to the first rows"
+        else:
+            fitted = fitted_for(table, Rejection(), new, None, rng, False)
+            instead = "rejection ABC, with its defaults"
+        interrupted.append(f"the fit was interrupted: the posterior is that of {instead}")
+    else:
+        if fitted.selection_ and fitted.selection_.interrupted:
+            interrupted.append(fitted.selection_.interrupted)
     seconds.lap("fit")
     with working(progressbar, f"Conditioning {type(fitted).__name__}"):
         (posterior,) = fitted.for_draws(chains * draws).posteriors(observed)
@@ -216,13 +234,20 @@ def sample_abc(
         notes["recalibrated"] = f"marginal quantiles, on {len(calibration.pit)} held-out rows"
         if less_far:
             notes["recalibrated"] += f"; {less_far:.1%} of the draws less far, to stay in the prior's support"
-    with working(progressbar, "Comparing with the rows nearest to the posterior"):
-        coarse = coarseness_of(fitted, posterior, table, known.log_prior, rng)
+    coarse = None
+    try:
+        with working(progressbar, "Comparing with the rows nearest to the posterior"):
+            coarse = coarseness_of(fitted, posterior, table, known.log_prior, rng)
+    except KeyboardInterrupt:
+        interrupted.append("the check whether the table is too coarse was interrupted")
     seconds.lap("check")
     seen = signs_of(table, scaled, fitted.table_)
     judged: dict[str, Any] = {"coverage": coverage, "held_out": held_out, "chosen": given is None}
     concerns = diagnose(posterior, drawn, seen, coarse=coarse, **judged)
+    concerns += [Concern("interrupted", words) for words in interrupted]
     warn(concerns)
+    if words := table.provenance.get("interrupted"):  # of which the simulation has warned
+        concerns.append(Concern("interrupted", words))
     notes["warnings"] = "\n".join(f"{concern.name}: {concern.message}" for concern in concerns)
     notes |= {"rounds": table.origin.rounds} if table.origin.rounds else {}
     left_out = all_statistics.without_missing() is not all_statistics
@@ -308,7 +333,7 @@ def _simulated(
     )
     options = SimulationOptions(simulations, to_be_extended=False, **how)
     table = simulate_in_rounds(model, rounds, if_coarse, options, partial(check_rows_for, *chosen_by))
-    return table, looked[0] if looked and given is None else None
+    return table, looked[0] if looked and (given is None or looked[0].selection_ is None) else None
 
 
 def _if_coarse(
@@ -327,7 +352,14 @@ def _if_coarse(
     given, candidates = chosen_by
     table = columns_of_sets(table).without_missing()
     estimator = None if given is None else clone(given)
-    fitted = fitted_for(table, estimator, None, None, rng, False, known.log_prior, candidates)
+    try:
+        fitted = fitted_for(table, estimator, None, None, rng, False, known.log_prior, candidates)
+    except KeyboardInterrupt:
+        fine.append(Rejection())
+        raise
+    if fitted.selection_ and fitted.selection_.interrupted:
+        fine.append(fitted)
+        raise KeyboardInterrupt
     with working(progressbar, "Looking at the first simulations"):
         (posterior,) = fitted.posteriors(Observations.held_by(table))
         found = coarseness_of(fitted, posterior, table, known.log_prior, rng)

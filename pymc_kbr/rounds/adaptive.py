@@ -16,7 +16,14 @@ from pymc_kbr.estimators.likelihood.structure import KINDS
 from pymc_kbr.estimators.sets.features import most_columns
 from pymc_kbr.rounds.known_likelihood import few_effective
 from pymc_kbr.rounds.sequence import DRAWS_FOR_PROPOSAL, Rounds, least_rows, near_rows
-from pymc_kbr.simulation import ForwardModel, SimulationOptions, check_can_be_proposed, simulate_table
+from pymc_kbr.simulation import (
+    ForwardModel,
+    Interrupted,
+    SimulationOptions,
+    check_can_be_proposed,
+    simulate_table,
+    warn_of_interrupt,
+)
 from pymc_kbr.simulation.streams import ROWS_A_STREAM
 from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.reference_table import ReferenceTable
@@ -126,7 +133,11 @@ def _check_first(check: Callable[[int], None], first: int, draws: int) -> None:
 
 def _of_the_prior(forward: ForwardModel, options: SimulationOptions, words: str) -> ReferenceTable:
     """What `simulate` makes of the same seed."""
-    made = simulate_table(dataclasses.replace(options, to_be_extended=True), forward)
+    try:
+        made = simulate_table(dataclasses.replace(options, to_be_extended=True), forward)
+    except Interrupted as error:
+        warn_of_interrupt(error.words, None)
+        made = error.table
     assert isinstance(made, ReferenceTable)
     return _with_words(made, words)
 
@@ -141,6 +152,8 @@ def _told(made: Rounds, draws: int, why: str) -> str:
     drawn = [len(table) + len(table.failures) for table in made.tables]
     elsewhere = sum(proposal is not None for proposal in made.proposals)
     if made.needs_refinement is not None and not elsewhere:
+        if made.ended.startswith("interrupted"):
+            return f"none: {made.ended}, all draws of the prior"
         # It is not said that they will do: the finished posterior may be found too coarse for them all.
         found = f"{why}, but {made.ended}" if made.ended else "not found too coarse"
         return f"none: all {draws} are draws of the prior, and the table of the first {drawn[0]} was {found}"

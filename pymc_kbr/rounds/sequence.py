@@ -34,11 +34,13 @@ from pymc_kbr.rounds.bounds import NARROWED_TO
 from pymc_kbr.rounds.known_likelihood import draws_of_known, few_effective
 from pymc_kbr.simulation import (
     ForwardModel,
+    Interrupted,
     Proposal,
     SimulationOptions,
     entropy_of,
     simulate_table,
     warn_of_failures,
+    warn_of_interrupt,
     weights_of,
 )
 from pymc_kbr.tables.origin import EDGE_TAIL, Failures
@@ -77,10 +79,23 @@ class Rounds:
     def run(self) -> ReferenceTable:
         """Make the rounds, those that a store does not hold, and the table of them all."""
         self.options = dataclasses.replace(self.options, warns_of_failures=False)
-        table = self._made()
+        try:
+            table = self._made()
+        except KeyboardInterrupt:
+            if not self.tables:
+                raise
+            table = self._so_far()
         on_failure = self.options.on_failure
         warn_of_failures(len(table.failures), self.asked["draws"], on_failure)
         return table
+
+    def _so_far(self) -> ReferenceTable:
+        """The table of the rounds that there are when they are interrupted."""
+        made = sum(len(table) + len(table.failures) for table in self.tables)
+        self.ended = f"interrupted after {made:,} of {self.asked['draws']:,} simulations"
+        warn_of_interrupt(self.ended, self.store)
+        table = self._pooled()
+        return dataclasses.replace(table, provenance={**table.provenance, "interrupted": self.ended})
 
     def _made(self) -> ReferenceTable:
         draws, rounds = self.asked["draws"], self.asked["rounds"]
@@ -116,14 +131,16 @@ class Rounds:
     def _begin(self, size: int) -> None:
         """Simulate the first rows of what all draws of the prior would be."""
         options = dataclasses.replace(self.options, draws=size, to_be_extended=True)
-        made = simulate_table(options, self.forward)
-        assert isinstance(made, ReferenceTable)
-        self.tables, self.proposals = [made], [None]
+        self._add(options, None)
 
     def _rest_of_the_prior(self) -> ReferenceTable:
         """All draws of the prior, of which there are the first ones."""
         options = dataclasses.replace(self.options, to_be_extended=True)
-        made = simulate_table(options, self.forward, head=self.tables[0])
+        try:
+            made = simulate_table(options, self.forward, head=self.tables[0])
+        except Interrupted as error:
+            self.tables = [error.table]
+            raise
         assert isinstance(made, ReferenceTable)
         return made
 
@@ -145,7 +162,16 @@ class Rounds:
             proposal=proposal,
             store=self._path(len(self.tables)),
         )
-        made = simulate_table(options, self.forward)
+        self._add(options, proposal)
+
+    def _add(self, options: SimulationOptions, proposal: Proposal | None) -> None:
+        """Simulate a table, or what there is of it when it is interrupted."""
+        try:
+            made = simulate_table(options, self.forward)
+        except Interrupted as error:
+            self.tables.append(error.table)
+            self.proposals.append(proposal)
+            raise
         self.tables.append(made.load() if isinstance(made, StoredTable) else made)
         self.proposals.append(proposal)
 

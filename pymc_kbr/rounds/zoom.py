@@ -18,11 +18,13 @@ from pymc_kbr.rounds.emulator import noise_kept, noise_of
 from pymc_kbr.rounds.sequence import joined
 from pymc_kbr.simulation import (
     ForwardModel,
+    Interrupted,
     SimulationOptions,
     Within,
     entropy_of,
     simulate_table,
     warn_of_failures,
+    warn_of_interrupt,
     weights_of,
 )
 from pymc_kbr.simulation.model.read import refuse_without_simulator
@@ -160,8 +162,15 @@ def zoom(
         of_round = dataclasses.replace(
             options, draws=size, random_seed=int(seeds[number]), within=bounds, store=path
         )
-        made = simulate_table(of_round, forward)
+        try:
+            made = simulate_table(of_round, forward)
+        except Interrupted as error:
+            tables.append(error.table)
+            raise
         tables.append(made.load() if isinstance(made, StoredTable) else made)
+        return together()
+
+    def together() -> ReferenceTable:
         if forward.log_known is None:  # no ordinary observed variable weights the rows
             return joined(tables)
         every = [table.parameters for table in tables]
@@ -172,18 +181,28 @@ def zoom(
         return joined(tables, prior_ratio=ratio[:rows], failed_ratio=failed_ratio)
 
     spent, idle, bounds = 0, 0, None
-    while len(tables) < rounds and idle < MOST_IDLE_ROUNDS:
-        table = add(size, bounds)
-        spent += size
-        # From the second half of the seeds: a round's draws and its pilot's must not be the same.
-        seed = int(seeds[rounds + len(tables)])
-        narrowed, bounds, last = (
-            (*narrower(columns_of_sets(table), bounds, scale), False)
-            if deviations is None
-            else narrower_with_noise(table, bounds, scale, forward, deviations, seed)
-        )
-        idle = 0 if narrowed else MOST_IDLE_ROUNDS if last else idle + 1
-    table = _without_noise(add(draws - spent, bounds), noise_kept(deviations))
+    try:
+        while len(tables) < rounds and idle < MOST_IDLE_ROUNDS:
+            table = add(size, bounds)
+            spent += size
+            # From the second half of the seeds: a round's draws and its pilot's must not be the same.
+            seed = int(seeds[rounds + len(tables)])
+            narrowed, bounds, last = (
+                (*narrower(columns_of_sets(table), bounds, scale), False)
+                if deviations is None
+                else narrower_with_noise(table, bounds, scale, forward, deviations, seed)
+            )
+            idle = 0 if narrowed else MOST_IDLE_ROUNDS if last else idle + 1
+        table = add(draws - spent, bounds)
+    except KeyboardInterrupt:
+        if not tables:
+            raise
+        made = sum(len(one) + len(one.failures) for one in tables)
+        words = f"interrupted after {made:,} of {draws:,} simulations"
+        warn_of_interrupt(words, store)
+        table = together()
+        table = dataclasses.replace(table, provenance={**table.provenance, "interrupted": words})
+    table = _without_noise(table, noise_kept(deviations))
     warn_of_failures(len(table.failures), draws, on_failure)
     return table
 

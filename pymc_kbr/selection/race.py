@@ -19,7 +19,14 @@ from pymc_kbr.estimators.fitted_table import scaled
 from pymc_kbr.estimators.likelihood.normal_mixture import UNSETTLED
 from pymc_kbr.estimators.summaries import Summary, make_summary
 from pymc_kbr.posterior.scores import covered, energy_score
-from pymc_kbr.selection.selection import Candidate, difference, label_with_found, mean_score, none_fitted
+from pymc_kbr.selection.selection import (
+    INTERRUPTED,
+    Candidate,
+    difference,
+    label_with_found,
+    mean_score,
+    none_fitted,
+)
 from pymc_kbr.simulation.progress import Bars
 
 REFUSALS = ValueError, MemoryError, np.linalg.LinAlgError
@@ -47,33 +54,39 @@ def race(
     fitting = Fitting(rest, int(rng.integers(2**31)), log_prior)
     first, last = (min(stop, scoring.size) for stop in stops)
     every = [*candidates, *fallbacks]
-    # Filters of warnings belong to the process: what a thread silences is silenced here until it ends.
-    with UNSETTLED, Bars(shown=progressbar, transient=True) as progress:
-        task = progress.add_task("choosing an estimator", total=len(every))
+    try:
+        # Filters of warnings belong to the process: what a thread silences is silenced here until it ends.
+        with UNSETTLED, Bars(shown=progressbar, transient=True) as progress:
+            task = progress.add_task("choosing an estimator", total=len(every))
 
-        def score(some: Sequence[Candidate], rows: int) -> None:
-            fitting.prepare([one.estimator for one in some if one.fitted is None])
-            with parallel_map(len(some)) as map_:
-                map_(lambda one: _score(one, fitting, scoring, rows), some)
-            progress.update(task, advance=len(some))
+            def score(some: Sequence[Candidate], rows: int) -> None:
+                fitting.prepare([one.estimator for one in some if one.fitted is None])
+                with parallel_map(len(some)) as map_:
+                    map_(lambda one: _score(one, fitting, scoring, rows), some)
+                progress.update(task, advance=len(some))
 
-        score(candidates, first)
-        if _leading(candidates) is None:
-            score(fallbacks, first)
-        else:
-            for one in fallbacks:
-                one.note = "not tried: a learned likelihood held"
-        alive = _alive(every)
-        if not alive:
-            raise ValueError(none_fitted(every))
-        best = min(alive, key=_mean)
-        for one in alive:
-            if difference(one, best).is_positive():
-                one.note = f"dropped after {first} rows"
-        alive = _alive(alive)
-        if len(alive) > 1 and last > first and not best.likelihood_holds:
-            score(alive, last)
-    alive = _alive(alive)
+            score(candidates, first)
+            if _leading(candidates) is None:
+                score(fallbacks, first)
+            else:
+                for one in fallbacks:
+                    one.note = "not tried: a learned likelihood held"
+            alive = _alive(every)
+            if not alive:
+                raise ValueError(none_fitted(every))
+            best = min(alive, key=_mean)
+            for one in alive:
+                if difference(one, best).is_positive():
+                    one.note = f"dropped after {first} rows"
+            alive = _alive(alive)
+            if len(alive) > 1 and last > first and not best.likelihood_holds:
+                score(alive, last)
+    except KeyboardInterrupt:
+        if not _alive(every):
+            raise
+        for one in every:
+            one.note = one.note or ("" if len(one.scores) else INTERRUPTED)
+    alive = _alive(every)
     if not alive:
         raise ValueError(none_fitted(every))
     chosen = _leading(alive) or min(alive, key=_mean)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from pymc_kbr.arrays.names import Names, refuse_sets
 from pymc_kbr.arrays.refusals import flag, generator_of, of_type, shown
 from pymc_kbr.arrays.rows import constants_named
 from pymc_kbr.arrays.threads import one_blas_thread
+from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.estimators import Estimator, KernelLikelihood, Localised, make_estimator
 from pymc_kbr.estimators.checks import warn_of_copies, warn_of_outliers, warn_of_strange
 from pymc_kbr.estimators.estimator import LogDensity
@@ -110,6 +112,8 @@ def select(
     rows = CheckedRows.trusted(*sides, weighting.ratio, weighting.success, Names.of_table(loaded))
     with constants_named(loaded.statistics, loaded.statistic_names):
         chosen = choose(rows, candidates=candidates, rng=rng, progressbar=progressbar).named(loaded)
+        if chosen.selection_.interrupted:
+            warnings.warn(chosen.selection_.interrupted, UserWarning, stacklevel=users_line())
         if isinstance(table, StoredTable):
             return on_all_rows(chosen, table, rng)
         return chosen.noted_as_fitted(table)

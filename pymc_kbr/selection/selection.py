@@ -15,6 +15,9 @@ from pymc_kbr.estimators import Estimator, KernelLikelihood
 from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
 from pymc_kbr.posterior.posterior import Shown
 
+INTERRUPTED = "not compared: the choice was interrupted"
+"""The note of candidates that Ctrl-C has left without a score."""
+
 
 @default_arithmetic
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,6 +52,15 @@ class Selection:
         if self.seconds_of_fit:
             heading += f", {self.seconds_of_fit:.1f} s of them for the fit of the chosen one"
         return Shown(heading, lines, len(lines), [f"chosen: {self.reason()}"])
+
+    @property
+    def interrupted(self) -> str:
+        """How far an interrupted choice went, in words; empty where it was not interrupted."""
+        left = sum(one.note == INTERRUPTED for one in self.candidates)
+        count = len(self.candidates)
+        return (
+            f"the choice was interrupted: {count - left} of {count} candidates were compared" if left else ""
+        )
 
     @property
     def chosen(self) -> Candidate:

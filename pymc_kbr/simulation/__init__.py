@@ -9,13 +9,21 @@ from pymc_kbr.simulation.predictive import simulate_data
 from pymc_kbr.simulation.prior.model_prior import ModelPrior, model_prior
 from pymc_kbr.simulation.prior.proposal import Proposal, check_can_be_proposed
 from pymc_kbr.simulation.prior.truncated import Within
-from pymc_kbr.simulation.resume_store import SimulationError, simulate_table, warn_of_failures, weights_of
+from pymc_kbr.simulation.resume_store import (
+    Interrupted,
+    SimulationError,
+    simulate_table,
+    warn_of_failures,
+    warn_of_interrupt,
+    weights_of,
+)
 from pymc_kbr.simulation.simulate import simulate, simulate_to_store
 from pymc_kbr.simulation.simulate_models import simulate_models
 from pymc_kbr.simulation.streams import entropy_of
 
 __all__ = [
     "ForwardModel",
+    "Interrupted",
     "LearnedSimulator",
     "ModelPrior",
     "Proposal",
@@ -33,5 +41,6 @@ __all__ = [
     "simulate_to_store",
     "vector_simulator",
     "warn_of_failures",
+    "warn_of_interrupt",
     "weights_of",
 ]

@@ -121,6 +121,7 @@ class InMemory:
         self.statistics = np.empty((draws, graph.statistics.size))
         self.failures: dict[int, str] = {}
         self._chunk_rows, self._first = chunk_rows, 0
+        self._done = np.zeros(draws, dtype=bool)
 
     def begin_with(self, head: ReferenceTable, block_rows: int) -> None:
         """Take the first rows from a table of them; the block of rows within which it ends comes again."""
@@ -130,6 +131,7 @@ class InMemory:
         self.parameters[head.failures.rows] = head.failures.parameters
         self.failures = dict(zip(head.failures.rows.tolist(), head.failures.messages, strict=True))
         self._first = drawn // block_rows * block_rows
+        self._done[:drawn] = True
 
     def pieces(self) -> list[range]:
         """The rows that there are not yet."""
@@ -142,6 +144,11 @@ class InMemory:
         part = slice(start, start + len(parameters))
         self.parameters[part], self.statistics[part] = parameters, statistics
         self.failures |= failures
+        self._done[part] = True
+
+    def finished(self) -> int:
+        """How many rows there are before the first that is missing: those that take long are no fewer."""
+        return int(np.argmin(np.append(self._done, False)))
 
 
 def pieces_of(rows: int, chunk_rows: int, start: int = 0) -> list[range]:

@@ -150,7 +150,15 @@ def _simulate_into(path: Path, held: TableStore | None, simulation: Simulation) 
         first_rows, way, code = _check_is_that_of(held, simulation, identity)
         if held.rows < options.draws:
             held.extend(options.draws)
-    simulate_rows(simulation, way, first_rows, Stored(held, options.draws, options.on_failure == "raise"))
+    again = options.on_failure == "raise"
+    try:
+        simulate_rows(simulation, way, first_rows, Stored(held, options.draws, again))
+    except KeyboardInterrupt:
+        wanted = (DONE,) if again else (DONE, FAILED)
+        finished = int(np.argmin(np.append(np.isin(held.status()[: options.draws], wanted), False)))
+        if finished < 2:
+            raise
+        raise Interrupted(_result(held, _shorter(simulation, finished)), options.draws) from None
     _check_all_are_there(held, options.draws)
     if held.documents.get("simulators", code) != code:
         held.note("simulators", code)
@@ -760,11 +768,18 @@ def _simulate_in_memory(
         arrays = InMemory(draws, chunk_rows, graph)
         if head is not None:
             arrays.begin_with(head, way.simulator.block_rows if way.batched else 1)
-        simulate_rows(simulation, way, first_rows, arrays)
-    check_failures(draws, arrays.failures, options.on_failure, warn=options.warns_of_failures)
-    ratio = simulation.prior_ratio(arrays.parameters)
-    kept, failed = split_failures(draws, arrays.failures, arrays.parameters, ratio)
-    return ReferenceTable(
+        try:
+            simulate_rows(simulation, way, first_rows, arrays)
+        except KeyboardInterrupt:
+            draws = arrays.finished()
+            if draws < 2:
+                raise
+            simulation = _shorter(simulation, draws)
+    failures = {row: why for row, why in arrays.failures.items() if row < draws}
+    check_failures(draws, failures, options.on_failure, warn=options.warns_of_failures)
+    ratio = simulation.prior_ratio(arrays.parameters[:draws])
+    kept, failed = split_failures(draws, failures, arrays.parameters[:draws], ratio)
+    table = ReferenceTable(
         parameters=arrays.parameters[kept],
         statistics=arrays.statistics[kept],
         observed=graph.observed,
@@ -783,6 +798,50 @@ def _simulate_in_memory(
         origin=simulation.origin,
         prior_ratio=None if ratio is None else ratio[kept],
     )
+    if draws < options.draws:
+        raise Interrupted(table, options.draws) from None
+    return table
+
+
+# --- simulations that are interrupted ---
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a simulation, with the table of the rows before the first one that is missing."""
+
+    def __init__(self, table: ReferenceTable | StoredTable, asked: int) -> None:
+        super().__init__()
+        made = len(table) + len(table.failures)
+        self.stored, self.words = table, f"interrupted after {made:,} of {asked:,} simulations"
+
+    @property
+    def table(self) -> ReferenceTable:
+        """In memory, with what happened in its provenance."""
+        made = self.stored.load() if isinstance(self.stored, StoredTable) else self.stored
+        return dataclasses.replace(made, provenance={**made.provenance, "interrupted": self.words})
+
+
+def simulate_until_interrupted(
+    options: SimulationOptions, forward: ForwardModel
+) -> ReferenceTable | StoredTable:
+    """What `simulate_table` makes, or has made when it is interrupted, with a warning."""
+    try:
+        return simulate_table(options, forward)
+    except Interrupted as error:
+        warn_of_interrupt(error.words, options.store)
+        return error.table if options.store is None else error.stored
+
+
+def warn_of_interrupt(words: str, store: str | Path | None) -> None:
+    """Say at the user's line that there are fewer simulations than were asked for."""
+    more = "given a `store`, the same call would go on where it ended"
+    if store is not None:
+        more = "the same call goes on where it ended"
+    warnings.warn(f"{words}: the table has these; {more}", UserWarning, stacklevel=users_line())
+
+
+def _shorter(simulation: Simulation, draws: int) -> Simulation:
+    return dataclasses.replace(simulation, options=dataclasses.replace(simulation.options, draws=draws))
 
 
 # --- stages of a simulation ---

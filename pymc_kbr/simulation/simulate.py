@@ -13,7 +13,7 @@ from pymc_kbr.arrays.refusals import path_of
 from pymc_kbr.simulation.forward_model import ForwardModel
 from pymc_kbr.simulation.options import SimulationOptions
 from pymc_kbr.simulation.prior.truncated import Within
-from pymc_kbr.simulation.resume_store import simulate_table
+from pymc_kbr.simulation.resume_store import simulate_until_interrupted
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 
@@ -88,7 +88,8 @@ def simulate(
     Returns
     -------
     ReferenceTable
-        With the rows that did not fail, in the order of the draws.
+        With the rows that did not fail, in the order of the draws. After Ctrl-C those before the first one
+        that is missing, with a warning, and ``interrupted`` in the provenance.
 
     Raises
     ------
@@ -139,7 +140,7 @@ def simulate(
         timeout=timeout,
         progressbar=progressbar,
     )
-    made = simulate_table(options, ForwardModel.read(model))
+    made = simulate_until_interrupted(options, ForwardModel.read(model))
     return made.load() if isinstance(made, StoredTable) else made
 
 
@@ -202,6 +203,6 @@ def simulate_to_store(
         timeout=timeout,
         progressbar=progressbar,
     )
-    made = simulate_table(options, ForwardModel.read(model))
+    made = simulate_until_interrupted(options, ForwardModel.read(model))
     assert isinstance(made, StoredTable)
     return made

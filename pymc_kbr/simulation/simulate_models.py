@@ -97,16 +97,18 @@ def simulate_models(
     _check_statistics(models)
     if store is not None:
         folder_of_stores(Path(store), parents=True)
-    return {
-        name: simulate(
+    made = {}
+    for name, model in models.items():
+        made[name] = simulate(
             draws[name] if isinstance(draws, Mapping) else draws,
             model=model,
             random_seed=_seed(random_seed, name),
             store=None if store is None else Path(store) / f"{name}.zarr",
             **how,
         )
-        for name, model in models.items()
-    }
+        if "interrupted" in made[name].provenance:
+            raise KeyboardInterrupt(f"the simulations of {name!r} were interrupted")
+    return made
 
 
 def _check_statistics(models: Mapping[str, pm.Model]) -> None:
