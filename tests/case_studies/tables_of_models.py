@@ -73,7 +73,7 @@ HISTORIES = Table(
     of_keys=(0, 1),
 )
 OTHERS_MODELS = Table(
-    lambda: frame(POPULATION_GENETICS, "others_models"),
+    lambda: frame(POPULATION_GENETICS, "others_models").query("work.str.startswith('snp')"),
     {"by": word(0)},
     {1: ["rows"], 2: ["held_out"], 3: ["log_score"], 4: ["accuracy"], 5: ["seconds"]},
 )
@@ -81,6 +81,12 @@ OTHERS_SCORES = Table(
     lambda: frame(POPULATION_GENETICS, "others_scores"),
     {"by": word(0)},
     {1: ["energy_score", "standard_error"], 2: ["fit", "observation"], 3: ["broken"]},
+)
+OTHERS_POPULATIONS = Table(
+    lambda: frame(POPULATION_GENETICS, "others_populations"),
+    {"population": word(0), "by": word(1)},
+    {2: ["const"], 3: ["exp"], 4: ["bott"], 5: ["seconds"]},
+    of_keys=(0, 1),
 )
 OF_POPULATIONS = [
     TUBERCULOSIS,
@@ -91,6 +97,7 @@ OF_POPULATIONS = [
     HISTORIES,
     OTHERS_MODELS,
     OTHERS_SCORES,
+    OTHERS_POPULATIONS,
 ]
 HISTORY = Table(
     lambda: frame(COALESCENT, "history"),
