@@ -83,6 +83,20 @@ def witness():
     return pk.witness(rng.normal(size=20), rng.normal(1, 1, 20), lengthscale=1.0)
 
 
+def population_size(ax=None):
+    msprime = pytest.importorskip("msprime")
+
+    def demography(size):
+        return msprime.Demography.isolated_model([size])
+
+    return pk.popgen.plot_population_size(demography, {"size": [100.0, 120.0]}, ax=ax)
+
+
+def spectrum(ax=None):
+    frame = pd.DataFrame({"sfs_a_1": [3.0, 4.0], "sfs_a_2": [1.0, 2.0]})
+    return pk.popgen.plot_spectrum(frame, frame.iloc[0], ax=ax)
+
+
 PLOTS = {
     "plot_accuracy_runtime": (lambda ax=None: pk.plot_accuracy_runtime(comparison(), ax=ax), 1),
     "plot_calibration": (lambda ax=None: pk.plot_calibration(calibration(), ax=ax), 2),
@@ -90,8 +104,10 @@ PLOTS = {
     "plot_recovery": (lambda ax=None: pk.plot_recovery(calibration(), ax=ax), 2),
     "plot_model_choice": (lambda ax=None: pk.plot_model_choice(choice(), ax=ax), 3),
     "plot_observation_support": (lambda ax=None: pk.plot_observation_support(table(), ax=ax), 2),
+    "plot_population_size": (population_size, 1),
     "plot_posterior": (lambda ax=None: pk.plot_posterior(posterior(), prior=table(), ax=ax), 2),
     "plot_posterior_weights": (lambda ax=None: pk.plot_posterior_weights(posterior(), ax=ax), 2),
+    "plot_spectrum": (spectrum, 1),
     "plot_states": (lambda ax=None: states().plot(ax=ax), 2),
     "FilteredStates.plot": (lambda ax=None: states().plot(ax=ax), 2),
     "PredictiveCheck.plot": (lambda ax=None: predictive().plot(ax=ax), 1),

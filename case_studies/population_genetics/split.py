@@ -19,6 +19,7 @@ TRUTH = {"north": 8_000.0, "south": 3_000.0, "time": 2_000.0, "migration": 1e-4}
 """Sizes of the populations, generations since they parted, share of migrants a generation."""
 
 INDIVIDUALS, LENGTH, MISSING = 8, 5e5, 0.05
+LEVELS = (0.5, 0.9, 0.95)
 RATES: dict[str, Any] = {"mutation_rate": 2e-8, "recombination_rate": 1e-8}
 
 
@@ -65,23 +66,29 @@ def statistics() -> pk.popgen.Statistics:
     )
 
 
-def run(simulations: int, cores: int) -> pd.DataFrame:
-    """Mean and 95% interval of each parameter, the prior's 95% interval, and the truth."""
+def model_of(path: Path) -> pm.Model:
+    """The prior of the demography, and its simulator beside the VCF."""
+    with pm.Model() as model:
+        pm.LogNormal("north", np.log(5_000), 0.7)
+        pm.LogNormal("south", np.log(5_000), 0.7)
+        pm.LogNormal("time", np.log(3_000), 0.8)
+        pm.LogNormal("migration", np.log(1e-4), 1.0)
+        pk.popgen.coalescent("data", demography, statistics(), observed=path, sequence_length=LENGTH, **RATES)
+    return model
+
+
+def run(simulations: int, cores: int, stores: Path | None = None) -> dict[str, pd.DataFrame]:
+    """The posterior beside the truth, and what intervals of held-out simulations cover."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "data.vcf"
         write_data(path)
-        with pm.Model():
-            pm.LogNormal("north", np.log(5_000), 0.7)
-            pm.LogNormal("south", np.log(5_000), 0.7)
-            pm.LogNormal("time", np.log(3_000), 0.8)
-            pm.LogNormal("migration", np.log(1e-4), 1.0)
-            pk.popgen.coalescent(
-                "data", demography, statistics(), observed=path, sequence_length=LENGTH, **RATES
-            )
-            started = time.perf_counter()
-            table = pk.simulate(simulations, cores=cores, random_seed=1, progressbar=False)
-            print(f"{simulations} simulations on {cores} core(s): {time.perf_counter() - started:.0f} s")
-            found = pk.sample_abc(4_000, reference_table=table, random_seed=1, progressbar=False)["posterior"]
+        model = model_of(path)
+    started = time.perf_counter()
+    store = None if stores is None else stores / "split.zarr"
+    table = pk.simulate(simulations, model=model, cores=cores, random_seed=1, store=store, progressbar=False)
+    print(f"{simulations} simulations on {cores} core(s): {time.perf_counter() - started:.0f} s")
+    result = pk.sample_abc(4_000, model=model, reference_table=table, random_seed=1, progressbar=False)
+    found = result["posterior"]
     print(found.attrs["chosen"], flush=True)
     lines = []
     for name, truth in TRUTH.items():
@@ -92,11 +99,27 @@ def run(simulations: int, cores: int) -> pd.DataFrame:
             {"parameter": name, "truth": truth, "mean": values.mean(), "lower": low, "upper": high}
             | {"prior_lower": ends[0], "prior_upper": ends[1]}
         )
+    return {"split": pd.DataFrame(lines), "split_coverage": coverage(result, table)}
+
+
+def coverage(result: Any, table: pk.ReferenceTable) -> pd.DataFrame:
+    """Share of the intervals of a tenth of the rows, which are not fitted to, that hold their parameters."""
+    rows = min(1_000, len(table.parameters) // 10)
+    checked = pk.calibrate(pk.estimator_of(result), table, rows=rows, random_seed=2, progressbar=False)
+    bands = checked.band(LEVELS, 0.95)
+    lines = []
+    for name, shares in zip(checked.names, checked.coverage(LEVELS).T, strict=True):
+        line: dict[str, Any] = {"parameter": name, "rows": rows}
+        for level, share, band in zip(LEVELS, shares, bands, strict=True):
+            of = f"{100 * level:.0f}"
+            line |= {f"covered_{of}": share, f"least_{of}": band[0], f"most_{of}": band[1]}
+        lines.append(line)
     return pd.DataFrame(lines)
 
 
-def draw(lines: pd.DataFrame, path: Path) -> None:
+def draw(found: dict[str, pd.DataFrame], folder: Path) -> None:
     """Intervals of the prior and of the posterior over the truth, on a logarithmic axis."""
+    lines = found["split"]
     figure, ax = plt.subplots(figsize=(6.5, 2.6), layout="constrained")
     ratios = lines.drop(columns=["parameter", "truth"]).div(lines["truth"], axis=0)
     for place, line in enumerate(ratios.to_dict("records")):
@@ -107,5 +130,5 @@ def draw(lines: pd.DataFrame, path: Path) -> None:
     ax.set_yticks(-np.arange(len(lines)), list(lines["parameter"]))
     ax.set_ylim(-len(lines) + 0.6, 0.4)
     ax.set(xscale="log", xlabel="over the truth: 95% of the prior (thin) and of the posterior")
-    figure.savefig(path, dpi=100)
+    figure.savefig(folder / "split.png", dpi=100)
     plt.close(figure)

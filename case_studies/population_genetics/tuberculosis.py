@@ -135,10 +135,11 @@ def model() -> pm.Model:
     return made
 
 
-def run(simulations: int, cores: int) -> pd.DataFrame:
+def run(simulations: int, cores: int, stores: Path | None = None) -> dict[str, pd.DataFrame]:
     """Mean and 95% interval of what the paper reports, by its two statistics and by the sizes of clusters."""
     with model():
-        table = pk.simulate(simulations, cores=cores, random_seed=1, progressbar=False)
+        store = None if stores is None else stores / "tuberculosis.zarr"
+        table = pk.simulate(simulations, cores=cores, random_seed=1, store=store, progressbar=False)
         drawn = {by: _posterior(table, names) for by, names in {BY_TWO: TWO, BY_SIZES: SIZES}.items()}
     lines = []
     for name, published in PUBLISHED.items():
@@ -148,7 +149,7 @@ def run(simulations: int, cores: int) -> pd.DataFrame:
             found[by] = (values.mean(), *np.quantile(values, [0.025, 0.975]))
         for by, (mean, lower, upper) in found.items():
             lines.append({"quantity": name, "by": by, "mean": mean, "lower": lower, "upper": upper})
-    return pd.DataFrame(lines)
+    return {"tuberculosis": pd.DataFrame(lines)}
 
 
 def _posterior(table: pk.ReferenceTable, names: tuple[str, ...]) -> Any:
@@ -159,8 +160,9 @@ def _posterior(table: pk.ReferenceTable, names: tuple[str, ...]) -> Any:
     return found["posterior"]
 
 
-def draw(lines: pd.DataFrame, path: Path) -> None:
+def draw(found: dict[str, pd.DataFrame], folder: Path) -> None:
     """The intervals beside the published ones."""
+    lines = found["tuberculosis"]
     figure, axes = plt.subplots(1, 2, figsize=(8, 2.4), layout="constrained", sharey=True)
     for ax, (name, part) in zip(axes, lines.groupby("quantity", sort=False), strict=True):
         for place, line in enumerate(part.to_dict("records")):
@@ -169,5 +171,5 @@ def draw(lines: pd.DataFrame, path: Path) -> None:
         unit = "a year" if name == "net rate" else "years"
         ax.set(xlabel=f"{name} ({unit})", xlim=(0, None), ylim=(-2.5, 0.5))
         ax.set_yticks([0, -1, -2], list(part["by"]))
-    figure.savefig(path, dpi=100)
+    figure.savefig(folder / "tuberculosis.png", dpi=100)
     plt.close(figure)

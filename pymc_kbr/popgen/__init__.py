@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 if _TYPE_CHECKING:
     from pymc_kbr.popgen.demography import coalescent as coalescent
     from pymc_kbr.popgen.genotypes import Genotypes as Genotypes
+    from pymc_kbr.popgen.plots import plot_population_size as plot_population_size
+    from pymc_kbr.popgen.plots import plot_spectrum as plot_spectrum
     from pymc_kbr.popgen.statistics import Statistics as Statistics
     from pymc_kbr.popgen.tables import read_diyabc as read_diyabc
     from pymc_kbr.popgen.tables import read_table as read_table
@@ -14,6 +16,8 @@ _HOMES = {
     "Genotypes": "genotypes",
     "Statistics": "statistics",
     "coalescent": "demography",
+    "plot_population_size": "plots",
+    "plot_spectrum": "plots",
     "read_diyabc": "tables",
     "read_table": "tables",
 }

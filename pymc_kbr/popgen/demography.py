@@ -81,8 +81,6 @@ def coalescent(
     with brought_by("popgen", "msprime"):
         import msprime
     instance("statistics", statistics, Statistics, "a pk.popgen.Statistics")
-    if not callable(demography) or isinstance(demography, type):
-        raise TypeError(f"demography is {shown(demography)}; give a function that returns a demography")
     whole("ploidy", ploidy)
     model = pm.modelcontext(None)
     given = _parameters(demography, parameters, model)
@@ -128,13 +126,11 @@ def _parameters(
     demography: Callable[..., Any], parameters: dict[str, Any], model: pm.Model
 ) -> dict[str, Any]:
     """The arguments of a demography, by name."""
-    signature = inspect.signature(demography)
+    needed, optional = parameters_of(demography)
     others = [
         key
-        for key, one in signature.parameters.items()
-        if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
-        and (one.default is one.empty or key in model.named_vars)
-        and key not in parameters
+        for key in (*needed, *(one for one in optional if one in model.named_vars))
+        if key not in parameters
     ]
     lacking = [key for key in others if key not in model.named_vars]
     if lacking:
@@ -144,7 +140,7 @@ def _parameters(
         )
     parameters = parameters | {key: model.named_vars[key] for key in others}
     try:
-        signature.bind(**parameters)
+        inspect.signature(demography).bind(**parameters)
     except TypeError as error:
         raise TypeError(f"demography does not take the parameters {list(parameters)}: {error}") from None
     if not parameters:
@@ -277,7 +273,7 @@ class Coalescent:
 
         of_demography, numbers = values[: len(self.parameters)], values[len(self.parameters) :]
         rates = {**self.maps, **{key: float(one) for key, one in zip(self.numbers, numbers, strict=True)}}
-        demography = self.converted(self.called(of_demography))
+        demography = as_demography(self.called(of_demography))
         seeds = rng.integers(1, 2**31, size=2)
         trees = msprime.sim_ancestry(
             [
@@ -302,25 +298,13 @@ class Coalescent:
         numbers = [one.item() if np.ndim(one) == 0 else np.asarray(one) for one in map(np.asarray, values)]
         return self.demography(**dict(zip(self.parameters, numbers, strict=True)))
 
-    def converted(self, made: Any) -> Any:
-        """A demography of msprime."""
-        import msprime
-
-        if type(made).__name__ == "Graph" and hasattr(made, "demes"):
-            made = msprime.Demography.from_demes(made)
-        if not isinstance(made, msprime.Demography):
-            raise TypeError(
-                f"demography returned {shown(made)}; it must return an msprime.Demography or a demes.Graph"
-            )
-        return made
-
     def check(self, parameters: list[Any]) -> None:
         """Refuse what is no demography of these populations, at one draw of the prior."""
         try:
             found = self.called(_one_draw(parameters))
         except Exception:  # where it fails at some parameters, simulations do, and are counted
             return
-        made = self.converted(found)
+        made = as_demography(found)
         there = [population.name for population in made.populations]
         wanted = [population for population, _, _ in self.samples if population is not None]
         absent = [population for population in dict.fromkeys(wanted) if population not in there]
@@ -333,6 +317,32 @@ class Coalescent:
                 f"the demography has the populations {there}, and `statistics` names none; name those of the "
                 "samples"
             )
+
+
+def as_demography(made: Any) -> Any:
+    """A demography of msprime, from what the user's function returned."""
+    import msprime
+
+    if type(made).__name__ == "Graph" and hasattr(made, "demes"):
+        made = msprime.Demography.from_demes(made)
+    if not isinstance(made, msprime.Demography):
+        raise TypeError(
+            f"demography returned {shown(made)}; it must return an msprime.Demography or a demes.Graph"
+        )
+    return made
+
+
+def parameters_of(demography: Callable[..., Any]) -> tuple[list[str], list[str]]:
+    """Names of the arguments of the user's function: those that it needs, and those with defaults."""
+    if not callable(demography) or isinstance(demography, type):
+        raise TypeError(f"demography is {shown(demography)}; give a function that returns a demography")
+    named = [
+        one
+        for one in inspect.signature(demography).parameters.values()
+        if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+    ]
+    needed = [one.name for one in named if one.default is one.empty]
+    return needed, [one.name for one in named if one.default is not one.empty]
 
 
 def _one_draw(parameters: list[Any]) -> list[Any]:

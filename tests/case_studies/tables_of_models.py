@@ -44,6 +44,61 @@ SPLIT = Table(
     {"parameter": word(0)},
     {1: ["truth"], 2: ["mean"], 3: ["lower", "upper"], 4: ["prior_lower", "prior_upper"]},
 )
+SPLIT_COVERAGE = Table(
+    lambda: frame(POPULATION_GENETICS, "split_coverage"),
+    {"parameter": word(0)},
+    {1: ["covered_50"], 2: ["covered_90"], 3: ["covered_95"]},
+)
+DEMOGRAPHIES = Table(
+    lambda: frame(POPULATION_GENETICS, "demographies"),
+    {"demography": word(0)},
+    {1: ["probability_of_growth"], 2: ["probability_of_bottleneck"], 3: ["recognised"]},
+)
+DEMOGRAPHIES_HELD_OUT = Table(
+    lambda: frame(POPULATION_GENETICS, "demographies_held_out"),
+    {"method": word(0)},
+    {
+        1: ["learnt"],
+        2: ["held_out"],
+        3: ["log_score"],
+        4: ["accuracy"],
+        5: ["calibration_error", "calibration_noise"],
+        6: ["seconds"],
+    },
+)
+HISTORIES = Table(
+    lambda: frame(POPULATION_GENETICS, "histories"),
+    {"data": word(0), "parameter": word(1)},
+    {2: ["truth"], 3: ["mean"], 4: ["lower", "upper"]},
+    of_keys=(0, 1),
+)
+OTHERS_MODELS = Table(
+    lambda: frame(POPULATION_GENETICS, "others_models").query("work.str.startswith('snp')"),
+    {"by": word(0)},
+    {1: ["rows"], 2: ["held_out"], 3: ["log_score"], 4: ["accuracy"], 5: ["seconds"]},
+)
+OTHERS_SCORES = Table(
+    lambda: frame(POPULATION_GENETICS, "others_scores"),
+    {"by": word(0)},
+    {1: ["energy_score", "standard_error"], 2: ["fit", "observation"], 3: ["broken"]},
+)
+OTHERS_POPULATIONS = Table(
+    lambda: frame(POPULATION_GENETICS, "others_populations"),
+    {"population": word(0), "by": word(1)},
+    {2: ["const"], 3: ["exp"], 4: ["bott"], 5: ["seconds"]},
+    of_keys=(0, 1),
+)
+OF_POPULATIONS = [
+    TUBERCULOSIS,
+    SPLIT,
+    SPLIT_COVERAGE,
+    DEMOGRAPHIES,
+    DEMOGRAPHIES_HELD_OUT,
+    HISTORIES,
+    OTHERS_MODELS,
+    OTHERS_SCORES,
+    OTHERS_POPULATIONS,
+]
 HISTORY = Table(
     lambda: frame(COALESCENT, "history"),
     {"statistics": word(0), "method": word(1)},

@@ -250,7 +250,7 @@ TABLES = {
     tables_of_reaction_times.REACTION_TIMES: [tables_of_reaction_times.LIKELIHOODS],
     tables_of_models.DATA_SETS: [tables_of_models.PROBLEMS, tables_of_models.BY_SIZE],
     tables_of_models.OTHERS_PROBLEMS: tables_of_models.EACH_PROBLEM,
-    tables_of_models.POPULATION_GENETICS: [tables_of_models.TUBERCULOSIS, tables_of_models.SPLIT],
+    tables_of_models.POPULATION_GENETICS: tables_of_models.OF_POPULATIONS,
     tables_of_models.GAPS: [tables_of_models.OF_GAPS, tables_of_models.SECONDS],
 }
 """In the order in which they stand in each README."""
