@@ -63,7 +63,7 @@ def exact(eta=2.0, n=100_000):
         ("kernel_likelihood", 1000, 0.25),
         ("adjusted", 2000, 0.5),
         ("localised", 500, None),
-        ("auto", 500, 0.35),
+        ("auto", 500, None),
     ],
 )
 def test_correlations_and_the_scale_beside_them(estimator, simulations, apart):
