@@ -2,12 +2,46 @@
 
 import numpy as np
 import pymc as pm
+import pytensor
+from pytensor.compile.mode import Mode
 from scipy.stats import multivariate_normal
 
 import pymc_kbr as pk
 from pymc_kbr.estimators.likelihood.form import Prepared
 
 DATA = np.array([0.3, 1.2, -0.4, 0.8])
+
+AS_WRITTEN = Mode(linker="py", optimizer=None)
+"""Of PyTensor: neither compilers nor rewriting, which take longer than all else in tests of densities."""
+
+
+def densities_and_gradient(model, name="y"):
+    """From a point: log-densities of the data of a variable, and the gradient of their sum."""
+    values = model.value_vars
+    (logs,) = model.logp([model[name]], sum=False)
+    gradient = pytensor.grad(logs.sum(), values, disconnected_inputs="ignore")
+    both = pytensor.function(values, [logs, *gradient], mode=AS_WRITTEN, on_unused_input="ignore")
+
+    def at(point):
+        found, *slopes = both(*(np.asarray(point[value.name], dtype=float) for value in values))
+        return found, {value.name: slope for value, slope in zip(values, slopes, strict=True)}
+
+    return at
+
+
+def relative_errors(at, point):
+    """Of a gradient at a point, against central differences of fourth order in each entry."""
+    errors = []
+    for name, slopes in at(point)[1].items():
+        for place in np.ndindex(np.shape(point[name])):
+            sums = []
+            for step in (-2e-4, -1e-4, 1e-4, 2e-4):
+                moved = np.array(point[name], dtype=float)
+                moved[place] += step
+                sums.append(at({**point, name: moved})[0].sum())
+            numerical = (sums[0] - 8 * sums[1] + 8 * sums[2] - sums[3]) / 12e-4
+            errors.append(abs(slopes[place] - numerical) / max(abs(numerical), 1e-3))
+    return np.array(errors)
 
 
 def normal(rng, mean, scale, size=None):

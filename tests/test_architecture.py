@@ -5,6 +5,7 @@ import pydoc
 import re
 import subprocess
 import sys
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -75,6 +76,7 @@ def module_of(path):
 MODULES = {module_of(path): path for path in FILES}
 
 
+@cache
 def imported(path):
     """Names of the modules that a file imports, at its top or later."""
     names = set()

@@ -53,7 +53,7 @@ def test_estimators_do_not_raise_where_the_user_lets_numpy_raise(name, linear):
 def test_all_stages_do_not_raise_either():
     def result():
         return pk.sample_abc(
-            model=vector_model(two_statistics), draws=50, simulations=200, random_seed=1, progressbar=False
+            model=vector_model(two_statistics), draws=50, simulations=120, random_seed=1, progressbar=False
         )["posterior"]["mean"]
 
     expected = np.asarray(result())

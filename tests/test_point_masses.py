@@ -153,7 +153,7 @@ def test_masses_of_priors_without_a_density(name, estimator):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         result = pk.sample_abc(
-            model=model, simulations=3000, random_seed=1, progressbar=False, estimator=estimator
+            model=model, simulations=1500, random_seed=1, progressbar=False, estimator=estimator
         )
     draws = np.asarray(result["posterior"]["effect"])
     at_zero, mean, deviation = exact("spike", 1.0)
@@ -178,7 +178,7 @@ def test_priors_of_pymc_with_masses(name):
         pm.Simulator("x", lambda rng, a, size=None: rng.normal(a, NOISE), effect, observed=1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        given = {"model": model, "simulations": 3000, "random_seed": 1, "progressbar": False}
+        given = {"model": model, "simulations": 1500, "random_seed": 1, "progressbar": False}
         if name == "spike":
             result = pk.sample_abc(**given)
         else:

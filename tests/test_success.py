@@ -297,8 +297,8 @@ def test_calibration_is_that_of_data_that_were_seen(tables):
 @pytest.mark.parametrize(
     ("method", "rows", "meanings"),
     [
-        ("evidence", 600, ["condition"]),  # twelve learned likelihoods
-        ("local_logistic", 4000, ["drop", "condition"]),
+        ("evidence", 300, ["condition"]),  # twelve learned likelihoods
+        ("local_logistic", 2000, ["drop"]),
         ("quadratic_logistic", 4000, ["drop", "condition"]),
     ],
 )

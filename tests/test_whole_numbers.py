@@ -176,7 +176,7 @@ def test_a_narrow_posterior_of_a_wide_prior():
         pm.Simulator("x", lambda rng, n, size=None: rng.normal(n, 0.5), number, observed=100.2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        result = pk.sample_abc(model=model, simulations=2000, random_seed=1, progressbar=False)
+        result = pk.sample_abc(model=model, simulations=1000, random_seed=1, progressbar=False)
     draws = np.asarray(result.posterior["number"])
     assert draws.dtype.kind == "i"
     mean, spread = exact(np.arange(201), 100.2, 0.5)

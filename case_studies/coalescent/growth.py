@@ -27,10 +27,10 @@ def main() -> None:
     parser.add_argument("--simulations", type=int, default=10_000)
     parser.add_argument("--held-out", type=int, default=1000)
     parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--quick", action="store_true", help="300 simulations, 50 held out")
+    parser.add_argument("--quick", action="store_true", help="120 simulations, 20 held out")
     add_destination(parser)
     arguments = parser.parse_args()
-    n, k = (300, 50) if arguments.quick else (arguments.simulations, arguments.held_out)
+    n, k = (120, 20) if arguments.quick else (arguments.simulations, arguments.held_out)
     observed = simulate_growth(np.random.default_rng(12), TRUTH["theta"], TRUTH["rho"], TRUTH["growth"])
     table = pk.simulate(
         n, model=growth_model(observed), random_seed=3, cores=1 if arguments.quick else arguments.cores

@@ -20,13 +20,13 @@ def main() -> None:
     parser.add_argument("--simulations", type=int, default=10_000)
     parser.add_argument("--cores", type=int, default=1, help="for the simulations")
     parser.add_argument("--stores", type=Path, help="folder that keeps simulations, to go on from")
-    parser.add_argument("--quick", action="store_true", help="400 simulations of each")
+    parser.add_argument("--quick", action="store_true", help="100 simulations of each")
     add_destination(parser)
     arguments = parser.parse_args()
     folder = folder_of(arguments, Path(__file__).parent)
     for name in arguments.only:
         study = import_module(f"case_studies.population_genetics.{name}")
-        simulations = 400 if arguments.quick else arguments.simulations
+        simulations = 100 if arguments.quick else arguments.simulations
         tables = study.run(simulations, arguments.cores, arguments.stores)
         for words, lines in tables.items():
             if words == "pictures":  # what only they need

@@ -22,7 +22,6 @@ from case_studies.reaction_times import drift_diffusion
 from pymc_kbr.arrays.plotting import BAND, POSTERIOR
 
 HERE = Path(__file__).parent
-TRIALS, SETS = 200, 4
 KNOWN: dict[str, dict[str, Any]] = {
     "declared": {"shift": {"rt": "t0"}, "lower": {"rt": "t0"}},
     "found by the fit": {},
@@ -31,14 +30,14 @@ KNOWN: dict[str, dict[str, Any]] = {
 """What is said of the shift of the time; an empty dict has the fit look for none."""
 
 
-def errors(sizes: list[int], steps: int) -> pd.DataFrame:
+def errors(sizes: list[int], steps: int, sets: int, trials: int) -> pd.DataFrame:
     """A line a likelihood, data set and parameter: errors of means and ratios of deviations."""
     rng = np.random.default_rng(100)
-    truths = drift_diffusion.draw_prior(rng, SETS)
-    sets = [drift_diffusion.simulate(rng, np.repeat(truth[None], TRIALS, axis=0)) for truth in truths]
+    truths = drift_diffusion.draw_prior(rng, sets)
+    data = [drift_diffusion.simulate(rng, np.repeat(truth[None], trials, axis=0)) for truth in truths]
     exact = [
-        drift_diffusion.exact_posterior(trials, truth, rng, steps)
-        for trials, truth in zip(sets, truths, strict=True)
+        drift_diffusion.exact_posterior(one, truth, rng, steps)
+        for one, truth in zip(data, truths, strict=True)
     ]
     theta = drift_diffusion.draw_prior(np.random.default_rng(0), max(sizes))
     simulated = drift_diffusion.simulate(np.random.default_rng(1), theta)
@@ -50,11 +49,11 @@ def errors(sizes: list[int], steps: int) -> pd.DataFrame:
             begun = time.perf_counter()
             likelihood = pk.KernelLikelihood(**known).fit(parameters, statistics, random_seed=1)
             seconds = time.perf_counter() - begun
-            for number, (trials, draws) in enumerate(zip(sets, exact, strict=True)):
+            for number, (one, draws) in enumerate(zip(data, exact, strict=True)):
                 with warnings.catch_warnings(record=True) as said:
                     warnings.simplefilter("always", pk.PosteriorWarning)
-                    found = likelihood.condition(trials, trials=True)
-                expected = likelihood.bias_for(TRIALS, found.mean()).expected
+                    found = likelihood.condition(one, trials=True)
+                expected = likelihood.bias_for(trials, found.mean()).expected
                 deviations = draws.std(axis=0)
                 away = (found.mean() - draws.mean(axis=0)) / deviations
                 widths = found.draw(4000, 1).std(axis=0) / deviations
@@ -108,11 +107,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="2,500 simulations, in two minutes")
+    parser.add_argument("--quick", action="store_true", help="400 simulations, one data set of 20 trials")
     add_destination(parser)
     arguments = parser.parse_args()
     folder = folder_of(arguments, HERE)
-    lines = errors([2_500] if arguments.quick else [5_000, 20_000], 600 if arguments.quick else 1500)
+    lines = errors([400], 150, 1, 20) if arguments.quick else errors([5_000, 20_000], 1500, 4, 200)
     lines.round(5).to_csv(folder / "errors.csv", index=False)
     found = summary(lines)
     found.round(5).to_csv(folder / "summary.csv", index=False)

@@ -24,7 +24,7 @@ STUDIES = {
         "localised_sizes",
         "localised_draft_sizes",
     ],
-    "nonlinear_regression": ["cross_validation", "surface", "modes", "chosen", "dimensions", "sizes"],
+    "nonlinear_regression": ["cross_validation", "surface"],
     "simulators": ["simulators"],
     "filtering": ["circles", "circles_means", "known_transition"],
     "coalescent.runtime": ["runtime"],
@@ -44,10 +44,11 @@ STUDIES = {
     "gallery.asked": ["asked", "asked_intervals"],
 }
 SHORTER = {
+    "nonlinear_regression": ["--parts", "bandwidths", "settings"],
     "simulators": ["--models", "normal", "lotka_volterra"],
-    "population_genetics": ["--only", "tuberculosis"],
+    "population_genetics": ["--only", "tuberculosis"],  # the other one needs msprime
 }
-"""Options that leave out what differs from the rest in its model alone, or needs msprime."""
+"""Options that leave out what differs from the rest, or from another study, in its model alone."""
 
 MAY_BE_EMPTY = {
     "more_than_kbr",  # only conditional means are compared with the rule

@@ -8,7 +8,7 @@ from pytensor import tensor as pt
 import pymc_kbr as pk
 from pymc_kbr.estimators.likelihood.form import Prepared
 from pymc_kbr.rounds import learn_simulators as module
-from tests.models import normal, two_statistics, vector_model
+from tests.models import AS_WRITTEN, normal, two_statistics, vector_model
 
 
 class Remembers:
@@ -46,7 +46,7 @@ def learned(model, simulations=200, **kwargs):
 
 def densities(model, name, **values):
     point = {**model.initial_point(), **{k: np.asarray(v, dtype=float) for k, v in values.items()}}
-    return model.compile_logp([model[name]], sum=False, mode="FAST_COMPILE")(point)[0]
+    return model.compile_logp([model[name]], sum=False, mode=AS_WRITTEN)(point)[0]
 
 
 def test_one_simulator_is_learned_from_its_table_and_the_model_stays_as_it_is():

@@ -223,7 +223,7 @@ def test_two_separate_modes_are_both_kept():
     with pm.Model() as model:
         x = pm.Normal("x", 0, 1)
         pm.Simulator("y", two_modes, x, observed=[1.0])
-    for seed in range(20):
+    for seed in range(8):
         table = pk.refine(500, model=model, estimator=pk.Rejection(20), random_seed=seed, **QUIET)
         left = np.mean(table.parameters < 0)
         assert 0.2 < left < 0.8

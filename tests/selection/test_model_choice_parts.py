@@ -457,8 +457,8 @@ def test_a_value_that_a_model_never_made_is_no_evidence_for_it():
     rng = np.random.default_rng(0)
     sides = {}
     for name, draw in (("once", lambda n: rng.random(n) < 0.05), ("often", lambda n: rng.poisson(0.1, n))):
-        a = rng.normal(size=600)
-        frame = pd.DataFrame({"a": a, "mean": a + rng.normal(size=600), "count": draw(600).astype(float)})
+        a = rng.normal(size=250)
+        frame = pd.DataFrame({"a": a, "mean": a + rng.normal(size=250), "count": draw(250).astype(float)})
         sides[name] = pk.ReferenceTable.from_dataframe(frame, parameters=["a"], statistics=["mean", "count"])
     assert sides["once"].statistics[:, 1].max() == 1
     assert sides["often"].statistics[:, 1].max() == 2

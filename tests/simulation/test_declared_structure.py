@@ -5,15 +5,12 @@ import pandas as pd
 import pymc as pm
 import pytensor
 import pytest
-from pytensor.compile.mode import Mode
 
 import pymc_kbr as pk
-
-INTERPRETED = Mode(linker="py", optimizer="fast_compile")
-"""Without compilers, which would take longer than the test."""
+from tests.models import AS_WRITTEN
 
 RNG = np.random.default_rng(6)
-N = 700
+N = 400
 K, T, S = RNG.uniform(1, 4, N), RNG.uniform(0, 2, N), RNG.uniform(0.5, 2, N)
 THETA = pd.DataFrame({"k": K, "t": T, "s": S})
 X = pd.DataFrame(
@@ -45,7 +42,7 @@ def test_the_density_and_its_gradient(learnt, changeable):
         pk.LearnedSimulator("x", learnt, theta, observed=observed, outside="extrapolate")
     value = model.rvs_to_values[theta]
     logp = model.logp(sum=True)
-    both = pytensor.function([value], [logp, pytensor.grad(logp, value)], mode=INTERPRETED)
+    both = pytensor.function([value], [logp, pytensor.grad(logp, value)], mode=AS_WRITTEN)
     found, gradient = both(AT)
     assert found - log_prior(AT) == pytest.approx(learnt.log_likelihood(AT[None], DATA)[0], rel=1e-9)
     steps = 1e-5 * np.eye(3)
@@ -65,7 +62,7 @@ def test_probabilities_of_counts_have_a_gradient(learnt):
         theta = pm.Normal("theta", 0, 1, shape=1)
         pk.LearnedSimulator("x", count, theta, observed=[0.0, 3.0, 400.0], outside="extrapolate")
     value, logp = model.rvs_to_values[theta], model.logp(sum=True)
-    both = pytensor.function([value], [logp, pytensor.grad(logp, value)], mode=INTERPRETED)
+    both = pytensor.function([value], [logp, pytensor.grad(logp, value)], mode=AS_WRITTEN)
     at = np.array([2.0])
     found, gradient = both(at)
     expected = count.log_likelihood([[2.0]], [[0.0], [3.0], [400.0]])[0]
@@ -106,7 +103,7 @@ def test_simulators_are_learned_by_the_names_of_variables_or_of_arguments(name):
     made = pk.learn_simulators(model, 500, likelihood=declared, trials="rt", random_seed=1, progressbar=False)
     likelihood = made["rt"].owner.op.likelihood
     assert likelihood.structure_.free.tolist() == [[True, False]]
-    logp = made.compile_logp(mode=INTERPRETED)
+    logp = made.compile_logp(mode=AS_WRITTEN)
     low, high = {"k_interval__": 0.0, "t0_interval__": -1.0}, {"k_interval__": 0.0, "t0_interval__": 2.0}
     assert np.isfinite(logp(low))
     assert logp(high) == -np.inf
@@ -131,4 +128,4 @@ def test_a_condition_is_an_input_of_the_model():
         pk.LearnedSimulator("x", likelihood, k, np.array([0.0, 1.0]), observed=[2.0, 3.0])
         with pytest.raises(ValueError, match="its likelihood was fitted to 2"):
             pk.LearnedSimulator("y", likelihood, k, observed=[2.0, 3.0])
-    assert np.isfinite(model.compile_logp(mode=INTERPRETED)({"k_interval__": 0.0}))
+    assert np.isfinite(model.compile_logp(mode=AS_WRITTEN)({"k_interval__": 0.0}))

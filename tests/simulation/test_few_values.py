@@ -5,15 +5,12 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
-from pytensor.compile.mode import Mode
 from scipy.special import expit
 
 import pymc_kbr as pk
+from tests.models import AS_WRITTEN
 
 pytestmark = pytest.mark.versions
-
-INTERPRETED = Mode(linker="py", optimizer="fast_compile")
-"""Without compilers, which would take longer than the test."""
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +36,7 @@ def test_the_gradient_is_that_of_finite_differences(learnt):
     for at in (points, np.repeat(points, 2, axis=0)):
         logs = form.log_density(form.describe(symbol, pt), at, pt)
         gradient = pytensor.grad(logs.sum(), symbol)
-        found = [each.eval({symbol: theta}, mode=INTERPRETED) for each in (logs, gradient)]
+        found = [each.eval({symbol: theta}, mode=AS_WRITTEN) for each in (logs, gradient)]
         np.testing.assert_allclose(found[0], form.log_density(theta, at), rtol=1e-10)
         numeric = np.empty_like(theta)
         for i in range(2):
@@ -60,5 +57,5 @@ def test_a_model_has_the_likelihood_of_its_data(learnt, changeable):
         t = pm.Normal("t", 0, 1, shape=2)
         observed = pm.Data("data", data) if changeable else data
         pk.LearnedSimulator("y", learnt, t, observed=observed)
-    found = model.compile_logp(vars=model["y"], jacobian=False, mode=INTERPRETED)({"t": at})
+    found = model.compile_logp(vars=model["y"], jacobian=False, mode=AS_WRITTEN)({"t": at})
     np.testing.assert_allclose(found, learnt.log_likelihood(at[None], data)[0], rtol=1e-8)

@@ -6,6 +6,7 @@ import pymc as pm
 import pytest
 
 import pymc_kbr as pk
+from tests.models import AS_WRITTEN
 
 pytestmark = pytest.mark.versions
 
@@ -34,7 +35,7 @@ def density(likelihood, make, observed=X, **kwargs):
     with pm.Model() as model:
         variables = [pm.Normal(name) for name in "abcd"]
         pk.LearnedSimulator("y", likelihood, *make(*variables), observed=observed, **kwargs)
-    return model.compile_logp([model["y"]], mode="FAST_COMPILE")(POINT)
+    return model.compile_logp([model["y"]], mode=AS_WRITTEN)(POINT)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,7 @@ def test_the_entries_of_a_vector_go_by_the_name_of_the_vector_or_by_their_own():
         with pm.Model() as model:
             t, m = pm.Normal("t", shape=2), pm.Normal("m")
             pk.LearnedSimulator("y", likelihood, *make(t, m), observed=X)
-        logp = model.compile_logp([model["y"]], mode="FAST_COMPILE")
+        logp = model.compile_logp([model["y"]], mode=AS_WRITTEN)
         assert logp({"t": np.array([0.1, 0.2]), "m": np.array(0.3)}) == pytest.approx(expected)
     with pm.Model():
         t, m = pm.Normal("t", shape=2), pm.Normal("m")

@@ -5,7 +5,7 @@ import pymc as pm
 import pytest
 
 import pymc_kbr as pk
-from tests.models import LinearLikelihood, table, vector_model
+from tests.models import AS_WRITTEN, LinearLikelihood, table, vector_model
 
 pytestmark = pytest.mark.versions
 
@@ -81,7 +81,7 @@ def test_a_group_that_there_is_not_is_refused_when_data_change(wrong):
         group = pm.Data("group", np.arange(4))
         t = pm.Normal("t", shape=(4, 2))
         pk.LearnedSimulator("y", LinearLikelihood(), t, observed=X, group=group)
-    density = model.compile_logp(mode="FAST_COMPILE")
+    density = model.compile_logp(mode=AS_WRITTEN)
     assert np.isfinite(density(model.initial_point()))
     with model:
         pm.set_data({"group": [0, 1, wrong, 3]})
@@ -146,11 +146,11 @@ def test_names_put_parameters_in_the_tables_order(of_names):
         named(of_names, lambda v: {"scale": v["scale"], "mean": v["mean"]}),
         named(of_names, "mean", lambda v: v["scale"] + 0),
     ]
-    values = [model.compile_logp(mode="FAST_COMPILE")(point) for model in given]
+    values = [model.compile_logp(mode=AS_WRITTEN)(point) for model in given]
     assert values[0] == pytest.approx(values[1])
     assert values[0] == pytest.approx(values[2])
     other = named(of_names, lambda v: {"scale": v["mean"], "mean": v["scale"]})
-    assert other.compile_logp(mode="FAST_COMPILE")(point) != pytest.approx(values[0])
+    assert other.compile_logp(mode=AS_WRITTEN)(point) != pytest.approx(values[0])
 
 
 def never(rng, mean, size):
@@ -205,6 +205,6 @@ def test_data_that_the_model_cannot_make_have_no_density(changeable, whole):
         a = pm.Normal("a")
         with pytest.warns(pk.PosteriorWarning, match="is 2 in every simulation and 3 in the data"):
             pk.LearnedSimulator("y", likelihood, a, observed=pm.Data("data", data) if changeable else data)
-    logp = model.compile_logp([model["y"]], sum=False, mode="FAST_COMPILE")({"a": np.array(0.3)})[0]
+    logp = model.compile_logp([model["y"]], sum=False, mode=AS_WRITTEN)({"a": np.array(0.3)})[0]
     assert logp[0] == pytest.approx(likelihood.log_likelihood([[0.3]], data[0])[0])
     assert logp[1] == -np.inf

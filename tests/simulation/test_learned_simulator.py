@@ -6,17 +6,16 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytest
-from pymc.blocking import DictToArrayBijection
 from pytensor import tensor as pt
 
 import pymc_kbr as pk
 from pymc_kbr.estimators.kernel_likelihood import SimulatedRegion
 from pymc_kbr.estimators.likelihood.choice import FORMS
-from tests.models import LinearLikelihood
+from tests.models import AS_WRITTEN, LinearLikelihood, densities_and_gradient, relative_errors
 
 pytestmark = pytest.mark.versions
 
-QUICK = {"mode": "FAST_COMPILE"}
+QUICK = {"mode": AS_WRITTEN}
 GROUPS = np.array([0, 0, 2, 1, 2, 2, 0])
 
 
@@ -29,23 +28,6 @@ def trial_densities(model, name="y", **values):
     """One value an observation, at given values of the free variables."""
     point = {**model.initial_point(), **{k: np.asarray(v, dtype=float) for k, v in values.items()}}
     return model.compile_logp([model[name]], sum=False, **QUICK)(point)[0]
-
-
-def relative_errors(model, rng, spread=0.3):
-    """Of the gradient, against central differences."""
-    f = model.compile_logp(**QUICK)
-    start = DictToArrayBijection.map(model.initial_point())
-    at = start.data + spread * rng.normal(size=len(start.data))
-    gradient = model.compile_dlogp(**QUICK)(DictToArrayBijection.rmap(type(start)(at, start.point_map_info)))
-    numerical = []
-    for i in range(len(at)):
-        values = []
-        for step in (-2e-4, -1e-4, 1e-4, 2e-4):
-            moved = at.copy()
-            moved[i] += step
-            values.append(float(f(DictToArrayBijection.rmap(type(start)(moved, start.point_map_info)))))
-        numerical.append((values[0] - 8 * values[1] + 8 * values[2] - values[3]) / 12e-4)
-    return np.abs(gradient - numerical) / np.maximum(np.abs(numerical), 1e-3)
 
 
 def test_one_observation(rng):
@@ -120,9 +102,9 @@ def test_parameters_that_depend_on_covariates_beside_other_terms(rng):
         pk.LearnedSimulator("y", likelihood, slope * covariate, pt.log(scale), observed=x)
         pm.Normal("z", slope, 1, observed=[0.1, 0.2])
     theta = np.column_stack([0.8 * covariate, np.full(6, -0.5)])
-    densities = trial_densities(model, slope=0.8, scale_log__=-0.5)
-    assert densities == pytest.approx(likelihood.exact(theta, x))
-    assert relative_errors(model, rng).max() < 1e-6
+    at, point = densities_and_gradient(model), {"slope": 0.8, "scale_log__": -0.5}
+    assert at(point)[0] == pytest.approx(likelihood.exact(theta, x))
+    assert relative_errors(at, point).max() < 1e-6
 
 
 def fitted(form, rows=150, seed=2):
@@ -145,16 +127,16 @@ def fitted(form, rows=150, seed=2):
 
 
 @pytest.mark.parametrize("form", sorted(FORMS))
-def test_gradient_of_a_fitted_likelihood(rng, form):
+def test_gradient_of_a_fitted_likelihood(form):
     likelihood, x = fitted(form)
     with pm.Model() as model:
         a, b = pm.Normal("a", shape=3), pm.Uniform("b", 0.3, 2.9)
         pk.LearnedSimulator("y", likelihood, a, b, observed=x[:7], group=GROUPS)
-    assert relative_errors(model, rng).max() < 1e-6
     theta = np.array([[0.2, 1.3], [-0.4, 1.3], [1.1, 1.3]])
-    b_free = np.log((1.3 - 0.3) / (2.9 - 1.3))
     exact = [likelihood.log_likelihood(theta[[g]], row)[0] for g, row in zip(GROUPS, x[:7], strict=True)]
-    assert trial_densities(model, a=theta[:, 0], b_interval__=b_free) == pytest.approx(exact)
+    at, point = densities_and_gradient(model), {"a": theta[:, 0], "b_interval__": np.log(1.0 / 1.6)}
+    assert at(point)[0] == pytest.approx(exact)
+    assert relative_errors(at, point).max() < 1e-6
 
 
 def test_outside_of_what_was_simulated(rng):

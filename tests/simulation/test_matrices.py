@@ -41,7 +41,7 @@ def correlated(eta=2.0):
     return model
 
 
-def exact(eta=2.0, n=400_000):
+def exact(eta=2.0, n=100_000):
     """Means and deviations of the correlations and the scale, by importance sampling of the onion's vines."""
     rng = np.random.default_rng(0)
     # Of three variables: two correlations, and a partial one, in the beta laws of Lewandowski et al.
@@ -58,17 +58,22 @@ def exact(eta=2.0, n=400_000):
 
 
 @pytest.mark.parametrize(
-    ("estimator", "apart"),
-    [("kernel_likelihood", 0.25), ("adjusted", 0.5), ("localised", None), ("auto", 0.35)],
+    ("estimator", "simulations", "apart"),
+    [
+        ("kernel_likelihood", 1000, 0.25),
+        ("adjusted", 2000, 0.5),
+        ("localised", 500, None),
+        ("auto", 500, None),
+    ],
 )
-def test_correlations_and_the_scale_beside_them(estimator, apart):
+def test_correlations_and_the_scale_beside_them(estimator, simulations, apart):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         idata = pk.sample_abc(
             1000,
             model=correlated(),
             estimator=estimator,
-            simulations=2000,
+            simulations=simulations,
             rounds=1 if estimator == "auto" else None,
             random_seed=1,
             progressbar=False,
@@ -99,7 +104,7 @@ def test_rounds_and_calibration_take_correlation_matrices():
     model = correlated()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        table = pk.refine(500, model=model, rounds=2, random_seed=1, progressbar=False)
+        table = pk.refine(500, model=model, rounds=2, estimator="adjusted", random_seed=1, progressbar=False)
         whole_prior = pk.simulate(200, model=model, random_seed=1, progressbar=False)
         calibration = pk.calibrate(
             "rejection", whole_prior, rows=50, draws=50, random_seed=1, progressbar=False
@@ -159,7 +164,7 @@ def test_a_cholesky_factor_has_positive_deviations_and_its_deterministics():
                 observed=[1.0, 0.5, 0.5, 1.0],
             )
         idata = pk.sample_abc(
-            200, model=model, estimator="kernel_likelihood", simulations=600, random_seed=1, progressbar=False
+            200, model=model, estimator="kernel_likelihood", simulations=300, random_seed=1, progressbar=False
         )
     assert all(block.smooth for block in ForwardModel.read(model).support.blocks)
     posterior = idata["posterior"]

@@ -5,10 +5,9 @@ import pymc as pm
 import pytest
 
 import pymc_kbr as pk
+from tests.models import densities_and_gradient, relative_errors
 
 pytestmark = pytest.mark.versions
-
-QUICK = {"mode": "FAST_COMPILE"}
 
 
 def test_densities_gradients_and_draws():
@@ -22,11 +21,10 @@ def test_densities_gradients_and_draws():
         with pm.Model() as model:
             data = pm.Data("data", counts[:4]) if changes else counts[:4]
             pk.LearnedSimulator("y", learnt, pm.Normal("theta"), observed=data)
-        found.append(model.compile_logp([model["y"]], sum=False, **QUICK)({"theta": 0.4})[0])
+        at = densities_and_gradient(model)
+        found.append(at({"theta": 0.4})[0])
     np.testing.assert_allclose(found, [learnt.log_likelihoods([[0.4]], counts[:4])[0]] * 2, rtol=1e-6)
-    value, gradient = model.compile_logp(**QUICK), model.compile_dlogp(**QUICK)
-    numerical = (value({"theta": 0.4 + 1e-5}) - value({"theta": 0.4 - 1e-5})) / 2e-5
-    assert gradient({"theta": 0.4})[0] == pytest.approx(float(numerical), rel=1e-4)
+    assert relative_errors(at, {"theta": 0.4}).max() < 1e-5
     assert np.all(pm.draw(model["y"], draws=20, random_seed=1).sum(axis=-1) == 12)
     with pm.Model(), pytest.raises(ValueError, match="sum is not 12"):
         pk.LearnedSimulator("y", learnt, pm.Normal("theta"), observed=np.array([[1.0, 2, 3]]))
@@ -44,16 +42,15 @@ def test_two_totals_of_which_counts_are_missing():
     data[1, 1] = data[2, 0] = data[2, 3:5] = np.nan
     with pm.Model() as model:
         pk.LearnedSimulator("y", learnt, pm.Normal("theta"), observed=data)
-    found = model.compile_logp([model["y"]], sum=False, **QUICK)({"theta": 0.4})[0]
+    at = densities_and_gradient(model)
+    found = at({"theta": 0.4})[0]
     complete = learnt.log_likelihoods([[0.4]], counts[:3])[0]
     np.testing.assert_allclose(found[:2], complete[:2], rtol=1e-6)
     left = int(5 - data[2, 5])
     each = np.array([[*counts[2, :3], k, left - k, data[2, 5]] for k in range(left + 1)])
     expected = np.log(np.exp(learnt.log_likelihoods([[0.4]], each)).sum())
     assert found[2] == pytest.approx(expected, rel=1e-6)
-    value, gradient = model.compile_logp(**QUICK), model.compile_dlogp(**QUICK)
-    numerical = (value({"theta": 0.4 + 1e-5}) - value({"theta": 0.4 - 1e-5})) / 2e-5
-    assert gradient({"theta": 0.4})[0] == pytest.approx(float(numerical), rel=1e-4)
+    assert relative_errors(at, {"theta": 0.4}).max() < 1e-5
     drawn = pm.draw(model["y"], draws=5, random_seed=1)
     assert np.all(drawn[..., :3].sum(axis=-1) == 3)
     data[1] = [3, np.nan, 1, 1, 1, 3]

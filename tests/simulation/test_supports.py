@@ -17,7 +17,7 @@ from pymc_kbr.simulation.prior.log_density import log_density_of
 
 pytestmark = pytest.mark.versions
 
-ESTIMATORS = ["adjusted", "localised", "kernel_likelihood", "auto"]
+ESTIMATORS = ["adjusted", "localised", "kernel_likelihood"]
 
 
 def noisy(rng, theta, size=None):
@@ -132,7 +132,7 @@ def check_in_support(model, estimator, simulations=300):
 @given(
     prior=st.sampled_from(sorted(SCALARS | VECTORS)),
     observed=st.floats(-0.2, 1.2),
-    estimator=st.sampled_from(ESTIMATORS[:3]),
+    estimator=st.sampled_from(ESTIMATORS),
 )
 def test_draws_of_any_prior_stay_in_its_support(prior, observed, estimator):
     check_in_support(model_of(prior, observed), estimator)

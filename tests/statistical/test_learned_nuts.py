@@ -24,7 +24,7 @@ def learned():
     with pm.Model() as model:
         a, b = pm.Normal("a", 0, PRIOR[0]), pm.Normal("b", 0, PRIOR[1])
         pk.vector_simulator("y", simulator, a, b, observed=OBSERVED)
-    return pk.learn_simulators(model, 2500, random_seed=2, progressbar=False)
+    return pk.learn_simulators(model, 1500, random_seed=2, progressbar=False)
 
 
 COVARIANCE = np.linalg.inv(np.diag(PRIOR**-2.0) + (SLOPES.T / NOISE**2) @ SLOPES)
@@ -41,7 +41,7 @@ def errors(idata):
 def on_a_grid(learned):
     """Mean and deviations of the learned posterior, in which there is no Monte Carlo error."""
     factor = np.linalg.cholesky(COVARIANCE)
-    steps = np.linspace(-5, 5, 31)
+    steps = np.linspace(-5, 5, 21)
     points = MEAN + np.stack(np.meshgrid(steps, steps), axis=-1).reshape(-1, 2) @ factor.T
     density = learned.compile_logp()
     logs = np.array([float(density({"a": a, "b": b})) for a, b in points])

@@ -7,14 +7,14 @@ import pymc_kbr as pk
 from case_studies.sbi_benchmark.methods import simulated
 from case_studies.sbi_benchmark.tasks import TASKS
 
-TRUTHS = np.array([[1.0, -1.0, 2.0, 1.5, 0.5], [-2.0, 1.0, -1.5, 2.5, -1.0], [0.5, 2.0, 2.2, -2.0, 0.0]])
+TRUTHS = np.array([[1.0, -1.0, 2.0, 1.5, 0.5], [0.5, 2.0, 2.2, -2.0, 0.0]])
 """The third and fourth parameter enter by their squares: all signs are equally likely."""
 
 
 @pytest.mark.statistical
 def test_all_four_modes_of_slcp_are_found():
-    table = simulated(TASKS["slcp"], 5000).table
-    learnt = pk.KernelLikelihood("location_scale", particles=2000).fit(table, random_seed=1)
+    table = simulated(TASKS["slcp"], 2000).table
+    learnt = pk.KernelLikelihood("location_scale", particles=1000).fit(table, random_seed=1)
     observed = TASKS["slcp"].simulate(TRUTHS, np.random.default_rng(3))
     for posterior in learnt.condition(observed):
         positive = posterior.draw(2000, 1)[:, 2:4] > 0
