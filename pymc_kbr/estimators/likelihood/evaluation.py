@@ -186,6 +186,9 @@ class Evaluation:
         # A density in the user's units is that in scaled ones over the product of the scales. Summaries have
         # no inverse, and their densities stay in their own units.
         volume = -np.log(summary.scale[summary.kept]).sum() if isinstance(summary, Scaler) else 0.0
+        if isinstance(self.form, Exchangeable | OrderStatistics) and isinstance(summary, Scaler):
+            # A probability has no unit.
+            volume = volume * self.form.has_density(scaled).mean(axis=1, keepdims=True)
         return Prepared(points, np.full((len(points), 1), volume))
 
     def _levels(self) -> tuple[Levels | None, ...]:
