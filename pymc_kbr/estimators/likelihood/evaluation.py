@@ -15,6 +15,7 @@ from pymc_kbr.estimators.likelihood.basis import ParameterScale
 from pymc_kbr.estimators.likelihood.diagonal_scale import DiagonalScale, without_columns
 from pymc_kbr.estimators.likelihood.exchangeable import Exchangeable, OrderStatistics
 from pymc_kbr.estimators.likelihood.form import Form, Prepared
+from pymc_kbr.estimators.likelihood.linear_statistics import LinearStatistics
 from pymc_kbr.estimators.likelihood.location_scale import LocationScale
 from pymc_kbr.estimators.likelihood.normal_mixture import LOG_ROOT_2PI, log_between
 from pymc_kbr.estimators.likelihood.smooth_function import for_rows
@@ -51,6 +52,7 @@ class Evaluation:
     of_statistics: Summary
     success: Success | None = None
     structure: Structure | None = None
+    linear: LinearStatistics | None = None
 
     def describe(self, parameters: Any, xp: Any = np) -> Any:
         """What of the density depends on parameters (k, p) alone, shape (k, w)."""
@@ -266,7 +268,8 @@ class Evaluation:
         drawn = self.form.draw(self.form.describe(self._seen(parameters)), rng)
         if isinstance(summary, Transformed):
             whole = summary.complete(summary.backward(drawn))
-            return whole if self.structure is None else self.structure.restored(whole, parameters)
+            whole = whole if self.structure is None else self.structure.restored(whole, parameters)
+            return whole if self.linear is None else self.linear.filled(whole)
         if not isinstance(summary, Scaler):
             raise ValueError(
                 f"the likelihood was fitted to the summaries of a {type(summary).__name__}, from which there "
@@ -495,6 +498,9 @@ def integrated_out(
         return None if of_these is None else replace(of_these, of_statistics=summary.of_columns(columns))
     if not isinstance(summary, Scaler | Transformed):
         return None
+    linear = evaluation.linear
+    if linear is not None and linear.lost_by(columns):
+        return None
     varying = columns[summary.kept[columns]]
     if not len(varying):
         return None
@@ -518,7 +524,13 @@ def integrated_out(
     if found is None:
         return None
     structure = None if evaluation.structure is None else evaluation.structure.of_columns(columns)
-    return replace(evaluation, form=found, of_statistics=summary.of_columns(columns), structure=structure)
+    return replace(
+        evaluation,
+        form=found,
+        of_statistics=summary.of_columns(columns),
+        structure=structure,
+        linear=None if linear is None else linear.of_columns(columns),
+    )
 
 
 def _solved(root: np.ndarray, away: np.ndarray) -> np.ndarray:
