@@ -276,7 +276,7 @@ class LearnedDensity(Estimator):
                     "simulation: look at the data, or leave one of these statistics out",
                 )
             beyond_edges[wrong] = True
-        if (linear := self._evaluation.linear) is not None and between is None:
+        if (linear := self._evaluation.linear) is not None:
             wrong = np.flatnonzero(linear.wrong(rows))
             if conditioned and len(wrong):
                 called = ", ".join(self.names_.statistic(column) for column in linear.columns.tolist())
@@ -983,7 +983,11 @@ class KernelLikelihood(LearnedDensity):
         self.simulated_range_ = np.array([table.parameters.min(axis=0), table.parameters.max(axis=0)])
         outcome = None if table.success is None or table.success.condition else table.success
         summary = table.scaler if structure is None and linear is None else scaler
-        self._evaluation = Evaluation(self.form_, of_parameters, summary, outcome, structure, linear)
+        atoms = None
+        if isinstance(self.form_, Exchangeable) and self.form_.masses is not None and table.raw is not None:
+            given, number = table.raw[:, fitted], self.form_.number(points)
+            atoms = np.array([given[number == place][0] for place in range(self.form_.masses.size)])
+        self._evaluation = Evaluation(self.form_, of_parameters, summary, outcome, structure, linear, atoms)
         self.conditions_ = self._columns_of_conditions(self._names_of(table), table.parameters.shape[1])
         if self.conditions_ is not None:
             self._set_conditions_aside(self.conditions_)
@@ -1570,10 +1574,13 @@ class KernelLikelihood(LearnedDensity):
             If the form of the likelihood does not allow what is hidden.
         """
         raw = self._raw_statistics()
-        if self._evaluation.linear is not None:
-            lower, upper = self._evaluation.linear.between(lower, upper)
+        linear = self._evaluation.linear
+        if linear is not None:
+            lower, upper = linear.between(lower, upper)
         seen = lower == upper
         read = np.where(seen, lower, raw[len(raw) // 2])
+        if linear is not None:
+            read = np.where(seen, read, linear.filled(read))
         read = self._possible(read)
         between = lower, upper = np.where(seen, read, lower), np.where(seen, read, upper)
         off = self._prepare(read, conditioned=conditioned, between=between, numbers=numbers).off()

@@ -53,6 +53,8 @@ class Evaluation:
     success: Success | None = None
     structure: Structure | None = None
     linear: LinearStatistics | None = None
+    atoms: np.ndarray | None = None
+    """Of independent draws the values with probabilities, as the user has them."""
 
     def describe(self, parameters: Any, xp: Any = np) -> Any:
         """What of the density depends on parameters (k, p) alone, shape (k, w)."""
@@ -180,7 +182,11 @@ class Evaluation:
         if isinstance(summary, Dependent):
             summary = summary.curved
         if isinstance(summary, Transformed):
-            return Prepared(*summary.points(statistics, self._levels(), self._places, self._grids))
+            prepared = Prepared(*summary.points(statistics, self._levels(), self._places, self._grids))
+            if self.linear is None:
+                return prepared
+            off = self.linear.wrong(statistics)[:, None]
+            return prepared._replace(log_volume=np.where(off, -np.inf, prepared.log_volume))
         scaled = summary.transform(statistics)
         if isinstance(self.form, Exchangeable | OrderStatistics):
             self.form.check(scaled)
@@ -276,7 +282,11 @@ class Evaluation:
                 "is no way back to statistics; take scale=True or False to draw"
             )
         whole = np.tile(summary.centre, (len(drawn), 1))
-        whole[:, summary.kept] = drawn * summary.scale[summary.kept] + summary.centre[summary.kept]
+        values = drawn * summary.scale[summary.kept] + summary.centre[summary.kept]
+        if self.atoms is not None and isinstance(self.form, Exchangeable | OrderStatistics):
+            number = self.form.number(drawn)  # without what units and back leave of rounding
+            values = np.where(number < len(self.atoms), np.append(self.atoms, 0.0)[number], values)
+        whole[:, summary.kept] = values
         return whole
 
 

@@ -179,9 +179,11 @@ class Exchangeable:
 
     def has_density(self, points: np.ndarray) -> np.ndarray:
         """Which elements of observations (k, e) have a density, and not a probability."""
-        if self.masses is None:
-            return np.ones(points.shape, dtype=bool)
-        return ~self.masses.atoms.hold(points)
+        return self.number(points) == (0 if self.masses is None else self.masses.size)
+
+    def number(self, points: np.ndarray) -> np.ndarray:
+        """The place of the value with a probability that each element has; that after the last of others."""
+        return np.zeros(points.shape, dtype=int) if self.masses is None else self.masses.atoms.number(points)
 
     def check(self, points: np.ndarray) -> None:
         """Refuse observations (k, e) that no row is like."""
@@ -455,7 +457,7 @@ class OrderStatistics:
         flat = points.reshape(k, r * m)
         each = self.whole.log_densities(described, flat).reshape(k, r, m)
         below, at = (one.reshape(k, r, m) for one in self.whole.distribution(described, flat))
-        place = self.whole.masses.atoms.number(points)  # type: ignore[union-attr]
+        place = self.number(points)
         has_mass, gaps = self.whole.has_density(points) == 0, self._gaps()
         size = self.whole.size
 
@@ -525,6 +527,10 @@ class OrderStatistics:
     def has_density(self, points: np.ndarray) -> np.ndarray:
         """Which draws (..., m) have a density: see `Exchangeable.has_density`."""
         return self.whole.has_density(points)
+
+    def number(self, points: np.ndarray) -> np.ndarray:
+        """The place of the value that each draw has: see `Exchangeable.number`."""
+        return self.whole.number(points)
 
     def _gaps(self) -> np.ndarray:
         """Numbers of draws missing before each that is kept, and after the last, (m + 1,)."""
