@@ -401,9 +401,10 @@ def _densest(
     best = max(found)
     if ends == (-np.inf, np.inf):
         return best[1:]
-    # What is left within limits is as a rule simple beyond them: the simplest within one standard error.
+    # What lies within limits is mostly simple beyond them: the simplest within two standard errors, as in a
+    # race.
     gains = [each[found.index(best)] - other for other in each]
-    near = [gain.mean() <= gain.std() / np.sqrt(len(gain)) for gain in gains]
+    near = [gain.mean() <= 2 * gain.std() / np.sqrt(len(gain)) for gain in gains]
     return found[near.index(True)][1:]
 
 

@@ -89,13 +89,14 @@ class LinearStatistics:
     def filled(self, statistics: np.ndarray) -> np.ndarray:
         """Rows (n, d) with these statistics in their places."""
         found = np.array(statistics, dtype=float)
+        found[:, self.columns] = 0.0  # they may be missing
         found[:, self.columns] = self.constants + found @ self.coefficients
         return found
 
     def wrong(self, statistics: np.ndarray) -> np.ndarray:
-        """Which rows (n,) are not near any of a table."""
+        """Which rows (n,) are not near any of a table; of a statistic that is missing nothing is wrong."""
         away = np.abs(self.filled(statistics) - statistics)[:, self.columns]
-        return np.any(away > WRONG * self.deviations, axis=1)
+        return np.any(np.isfinite(away) & (away > WRONG * self.deviations), axis=1)
 
     def between(self, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Observations between two ends (n, d), a missing member replaced by what the others leave.
