@@ -640,7 +640,8 @@ class KernelLikelihood(LearnedDensity):
     ----------
     form : str
         "location_scale", "autoregressive", "diagonal_scale" (for many statistics), "exchangeable" (for
-        statistics that are independent draws of one distribution, in any order or sorted), "series" (for
+        statistics that are independent draws of one distribution, in any order or sorted, which may have up
+        to five values with probabilities of their own, such as a limit of censored ones), "series" (for
         the values of a stationary series, in their order), or "auto": that of the first two, or of
         many statistics the third, under which held-out rows are denser; the second where a statistic has two
         to five values, whose probabilities it has, and there are twenty at most.
@@ -695,8 +696,12 @@ class KernelLikelihood(LearnedDensity):
     A form is a file of `pymc_kbr.estimators.likelihood`. Counts whose sum is the same in every row, up to
     twenty statistics, or shares of such a sum, are learnt in their order, each as a share of what those
     before it leave, given also earlier statistics that are no part of the sum: binomial, or beta-binomial
-    where they vary more; the last one is the rest. Posteriors are drawn by tempered sequential
-    Monte Carlo; where a parameter is discrete with few values, or has values with a probability of their own,
+    where they vary more; the last one is the rest. A statistic that is a linear function of others in every
+    row, such as the last of some continuous shares, is left out with a warning: the density is that of the
+    others, an observation off the function is refused, and draws satisfy it.
+
+    Posteriors are drawn by tempered sequential Monte Carlo; where a parameter is discrete with few values, or
+    has values with a probability of their own,
     rows are weighted by their likelihood.
 
     Examples

@@ -234,15 +234,15 @@ class Masses(NamedTuple):
         """The logits at parameters (k, q), shape (k, v) or (k, v - 1)."""
         nothing = np.zeros((1, 1, 1))
         found = [logit(theta, nothing, xp, shared=True) for logit in self.logits]
-        return xp.concatenate([0.0 * theta[:, :1] + each for each in found], axis=1)
+        return xp.stack([0.0 * theta[:, 0] + each[:, 0] for each in found], axis=1)
 
     def logs(self, logits: Any, xp: Any = np) -> list[Any]:
         """Log probabilities (k, 1) of each value, and of the others together where these are."""
         softplus = (lambda v: np.logaddexp(0.0, v)) if xp is np else xp.softplus
         reached, found = 0.0, []
         for place in range(len(self.logits)):
-            found.append(reached - softplus(logits[:, place : place + 1]))
-            reached = reached - softplus(-logits[:, place : place + 1])
+            found.append(reached - softplus(logits[:, place, None]))
+            reached = reached - softplus(-logits[:, place, None])
         return [*found, reached]
 
     def at(self, points: Any, xp: Any = np) -> list[Any]:
