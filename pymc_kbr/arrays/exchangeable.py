@@ -2,8 +2,59 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.stats import rankdata
+
+MOST_EQUAL = 0.001
+"""Share of equal neighbours in sorted rows, and of numbers with one value: of a density there are none."""
+
+
+class Atoms(NamedTuple):
+    """Values with probabilities of their own, in ascending order, up to an error of rounding."""
+
+    # Shapes: values (v,).
+
+    values: np.ndarray
+    rounding: float
+
+    @classmethod
+    def of(
+        cls,
+        statistics: np.ndarray,
+        *,
+        # As many as `Transformed.levels` takes for a statistic of few values: of more, each has a fit.
+        most_atoms: int = 5,
+        # As of one statistic: see `Cells.of`.
+        rounding_share: float = 1000 * np.finfo(float).eps,
+        tied_share: float = 0.05,
+    ) -> Atoms:
+        """Of all numbers of rows (n, d); none where there are more, or what is left is discrete as well."""
+        rounding = rounding_share * float(np.median(np.abs(statistics)))
+        values, counts = np.unique(statistics, return_counts=True)
+        last = np.append(np.diff(values) > rounding, True)
+        values, counts = values[last], np.diff(np.cumsum(counts)[last], prepend=0)
+        common = (counts > 1) & (counts > MOST_EQUAL * statistics.size)
+        rest = counts[~common]
+        if np.sum(common) > most_atoms or np.sum(rest[rest > 1]) > tied_share * rest.sum():
+            return cls(values[:0], rounding)
+        return cls(values[common], rounding)
+
+    def number(self, numbers: np.ndarray) -> np.ndarray:
+        """The place of each one's value, of any shape; that after the last where it has a density."""
+        found = np.full(numbers.shape, len(self.values))
+        for place, value in enumerate(self.values):
+            found[np.abs(numbers - value) <= self.rounding] = place
+        return found
+
+    def hold(self, numbers: np.ndarray) -> np.ndarray:
+        """Which of the numbers, of any shape, have one of these values."""
+        return self.number(numbers) < len(self.values)
+
+    def share_of_equal(self, ordered: np.ndarray) -> float:
+        """The share of neighbours in sorted rows (n, d) that are equal, and have none of these values."""
+        return float(np.mean((np.diff(ordered, axis=1) == 0) & ~self.hold(ordered)[:, 1:]))
 
 
 def seems_exchangeable(
@@ -19,20 +70,25 @@ def seems_exchangeable(
     # Statistics: means and deviations of fewer say little.
     fewest: int = 8,
     fewest_rows: int = 200,
-    # Share of equal neighbours in sorted rows: of continuous draws there are none.
-    most_equal: float = 0.001,
+    # Of the numbers that have a density, where there are any.
+    fewest_numbers: int = 200,
 ) -> bool:
-    """Whether rows (n, d) may be sets of d continuous draws with one distribution given parameters (n, q)."""
+    """Whether rows (n, d) may be sets of d draws with one distribution given parameters (n, q).
+
+    It may have a density, a few values with probabilities of their own, or both.
+    """
     n, d = statistics.shape
     if d < fewest or n < fewest_rows:
         return False
     looked = np.linspace(0, n - 1, min(n, most_rows)).astype(int)
     rows = statistics[looked]
+    atoms = Atoms.of(rows)
     ordered = np.sort(rows, axis=1)
-    if np.mean(np.diff(ordered, axis=1) == 0) > most_equal:
+    discrete = atoms.hold(ordered)
+    if atoms.share_of_equal(ordered) > MOST_EQUAL or 0 < np.sum(~discrete) < fewest_numbers:
         return False
-    if np.array_equal(ordered, rows):
-        return _spaced_as_draws(ordered)
+    if np.array_equal(ordered, rows) and not discrete.all():
+        return _spaced_as_draws(ordered, discrete)
     rows = rows[:, np.linspace(0, d - 1, min(d, most_columns)).astype(int)]
     # Of ranks, so that no tail decides; from each row's mean, as the parameters move all its values.
     ranks = rankdata(rows).reshape(rows.shape) / rows.size - 0.5
@@ -48,15 +104,17 @@ def seems_exchangeable(
 
 def _spaced_as_draws(
     ordered: np.ndarray,
+    discrete: np.ndarray,
     *,
     # Variance of sorted draws' spacings, over that of exponential spacings: that of draws is no less.
     least_uneven: float = 0.9,
 ) -> bool:
-    """Whether neighbouring spacings of sorted rows (n, d) are as uneven as those of draws."""
+    """Whether neighbouring spacings of sorted rows (n, d) of a density are as uneven as those of draws."""
     spacings = np.diff(ordered, axis=1)
     both = spacings[:, 1:] + spacings[:, :-1]
-    shares = spacings[:, :-1][both > 0] / both[both > 0]
-    return float(np.mean((shares - 0.5) ** 2)) > least_uneven / 12
+    three = (both > 0) & ~(discrete[:, 2:] | discrete[:, 1:-1] | discrete[:, :-2])
+    shares = spacings[:, :-1][three] / both[three]
+    return len(shares) > 0 and float(np.mean((shares - 0.5) ** 2)) > least_uneven / 12
 
 
 def _errors_of_pairs(columns: np.ndarray) -> float:

@@ -78,6 +78,7 @@ from pymc_kbr.estimators.likelihood.incomplete import (
     parts_of,
     prepare_between,
 )
+from pymc_kbr.estimators.likelihood.linear_statistics import LinearStatistics
 from pymc_kbr.estimators.likelihood.location_scale import LocationScale
 from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density, free_log_density, start_rows
 from pymc_kbr.estimators.likelihood.shared_total import Total, shared_totals
@@ -273,6 +274,17 @@ class LearnedDensity(Estimator):
                     f"row {numbers[wrong[0]]} of the observations, {given[wrong[0]]}, has counts, or "
                     f"shares, in the columns {called} whose sum is not {total * unit:.6g}, as it is in every "
                     "simulation: look at the data, or leave one of these statistics out",
+                )
+            beyond_edges[wrong] = True
+        if (linear := self._evaluation.linear) is not None:
+            wrong = np.flatnonzero(linear.wrong(rows))
+            if conditioned and len(wrong):
+                called = ", ".join(self.names_.statistic(column) for column in linear.columns.tolist())
+                raise ImpossibleObservation(
+                    wrong,
+                    f"row {numbers[wrong[0]]} of the observations, {given[wrong[0]]}, is off the linear "
+                    f"function of the other statistics that {called} is in every simulation, as shares whose "
+                    "sum is not one: look at the data, or leave one of these statistics out",
                 )
             beyond_edges[wrong] = True
         unseen = np.flatnonzero(prepared.off() | beyond_edges)
@@ -628,7 +640,8 @@ class KernelLikelihood(LearnedDensity):
     ----------
     form : str
         "location_scale", "autoregressive", "diagonal_scale" (for many statistics), "exchangeable" (for
-        statistics that are independent draws of one distribution, in any order or sorted), "series" (for
+        statistics that are independent draws of one distribution, in any order or sorted, which may have up
+        to five values with probabilities of their own, such as a limit of censored ones), "series" (for
         the values of a stationary series, in their order), or "auto": that of the first two, or of
         many statistics the third, under which held-out rows are denser; the second where a statistic has two
         to five values, whose probabilities it has, and there are twenty at most.
@@ -683,8 +696,12 @@ class KernelLikelihood(LearnedDensity):
     A form is a file of `pymc_kbr.estimators.likelihood`. Counts whose sum is the same in every row, up to
     twenty statistics, or shares of such a sum, are learnt in their order, each as a share of what those
     before it leave, given also earlier statistics that are no part of the sum: binomial, or beta-binomial
-    where they vary more; the last one is the rest. Posteriors are drawn by tempered sequential
-    Monte Carlo; where a parameter is discrete with few values, or has values with a probability of their own,
+    where they vary more; the last one is the rest. A statistic that is a linear function of others in every
+    row, such as the last of some continuous shares, is left out with a warning: the density is that of the
+    others, an observation off the function is refused, and draws satisfy it.
+
+    Posteriors are drawn by tempered sequential Monte Carlo; where a parameter is discrete with few values, or
+    has values with a probability of their own,
     rows are weighted by their likelihood.
 
     Examples
@@ -921,6 +938,13 @@ class KernelLikelihood(LearnedDensity):
             points, fitted, theta = scaler.transform(reduced), scaler.kept, seen_of(theta, structure.used)
             known = Known(structure.inputs(fitted))
         self.structure_ = structure
+        linear = self._linear_statistics(scaler, structure)
+        if linear is not None and isinstance(scaler, Transformed):
+            points = points[:, ~np.isin(np.flatnonzero(fitted), linear.columns)]
+            scaler = scaler.without(linear.columns)
+            fitted = scaler.kept
+            if structure is not None:
+                known = known._replace(inputs=structure.inputs(fitted))
         points, levels = dequantise(scaler, points, self.form, rng)
         if structure is not None and len(structure.columns) and any(levels):
             # What has few values is first: of those after it there is then a distribution for each.
@@ -963,8 +987,12 @@ class KernelLikelihood(LearnedDensity):
             self.transforms_worst_ = int(np.flatnonzero(fitted)[self.choice_.worst])
         self.simulated_range_ = np.array([table.parameters.min(axis=0), table.parameters.max(axis=0)])
         outcome = None if table.success is None or table.success.condition else table.success
-        summary = table.scaler if structure is None else scaler
-        self._evaluation = Evaluation(self.form_, of_parameters, summary, outcome, structure)
+        summary = table.scaler if structure is None and linear is None else scaler
+        atoms = None
+        if isinstance(self.form_, Exchangeable) and self.form_.masses is not None and table.raw is not None:
+            given, number = table.raw[:, fitted], self.form_.number(points)
+            atoms = np.array([given[number == place][0] for place in range(self.form_.masses.size)])
+        self._evaluation = Evaluation(self.form_, of_parameters, summary, outcome, structure, linear, atoms)
         self.conditions_ = self._columns_of_conditions(self._names_of(table), table.parameters.shape[1])
         if self.conditions_ is not None:
             self._set_conditions_aside(self.conditions_)
@@ -979,6 +1007,28 @@ class KernelLikelihood(LearnedDensity):
             return ()
         declared = set() if structure is None else set(structure.columns.tolist()) | set(structure.edges)
         return tuple(each for each in shared_totals(raw) if declared.isdisjoint(each.columns))
+
+    def _linear_statistics(self, scaler: Any, structure: Structure | None) -> LinearStatistics | None:
+        """Statistics that others determine, and which are left out; a warning says so."""
+        raw = self.table_.raw
+        if raw is None or type(scaler) is not Transformed:
+            return None
+        apart = {column for total in self._totals(scaler, structure) for column in total.columns}
+        if structure is not None:
+            apart |= set(structure.columns.tolist()) | set(structure.edges)
+        found = LinearStatistics.of(raw, apart)
+        if found is not None and not self._to_be_compared:
+            names = self._names_of(self.table_)
+            which = ", ".join(names.statistic(column) for column in found.columns.tolist())
+            several = "s" if len(found.columns) > 1 else ""
+            warnings.warn(
+                f"the statistic{several} {which} {'are' if several else 'is'} in every simulation a linear "
+                "function of others, as the last share of a whole is: the likelihood is the density of the "
+                "others, which say the same",
+                UserWarning,
+                stacklevel=users_line(),
+            )
+        return found
 
     def _names_of(self, table: FittedTable) -> Names:
         return table.names if self.names_ == Names() and table.names is not None else self.names_
@@ -1491,7 +1541,14 @@ class KernelLikelihood(LearnedDensity):
         """
         if censored is None:
             return Limits({}, {}, self.statistics_size)
-        return Limits.of(censored, self.names_.statistics, self.statistics_size)
+        found = Limits.of(censored, self.names_.statistics, self.statistics_size)
+        linear = self._evaluation.linear
+        if linear is not None and (columns := sorted(linear.members & set(found.columns))):
+            raise ValueError(
+                f"the statistic {self.names_.statistic(columns[0])} is censored, and others are a linear "
+                "function of it: leave one of them out of the table"
+            )
+        return found
 
     def prepare_parts(
         self,
@@ -1522,8 +1579,13 @@ class KernelLikelihood(LearnedDensity):
             If the form of the likelihood does not allow what is hidden.
         """
         raw = self._raw_statistics()
+        linear = self._evaluation.linear
+        if linear is not None:
+            lower, upper = linear.between(lower, upper)
         seen = lower == upper
         read = np.where(seen, lower, raw[len(raw) // 2])
+        if linear is not None:
+            read = np.where(seen, read, linear.filled(read))
         read = self._possible(read)
         between = lower, upper = np.where(seen, read, lower), np.where(seen, read, upper)
         off = self._prepare(read, conditioned=conditioned, between=between, numbers=numbers).off()

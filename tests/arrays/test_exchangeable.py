@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_kbr.arrays.exchangeable import seems_exchangeable
+from pymc_kbr.arrays.exchangeable import Atoms, seems_exchangeable
 
 N, D = 1500, 20
 RNG = np.random.default_rng(0)
@@ -29,6 +29,10 @@ ALIKE = {
     "sorted, of a law with tails": np.sort(MIDDLE + np.exp(LOG_SCALE) * RNG.standard_t(1, (N, D)), axis=1),
     "mixture": np.where(RNG.random((N, D)) < 0.3, MIDDLE, 3.0) + 0.2 * NOISE,
     "of one law each": np.exp(3 * LOG_SCALE * NOISE),
+    "censored": np.minimum(MIDDLE + NOISE, 1.0),
+    "sorted, censored at both ends": np.sort(np.clip(MIDDLE + NOISE, -1.0, 1.0), axis=1),
+    "with zeros": np.where(RNG.random((N, D)) < 0.3, 0.0, MIDDLE + NOISE),
+    "of five values": np.clip(np.round(MIDDLE + NOISE), -2, 2),
 }
 OTHERS = {
     "a trend": MIDDLE + TIMES + 3 * NOISE,
@@ -43,9 +47,23 @@ OTHERS = {
         MIDDLE + np.exp(LOG_SCALE) * RNG.normal(size=(N, 3 * D)), np.linspace(0.02, 0.98, D), axis=1
     ).T,
     "counts": RNG.poisson(3.0, size=(N, D)).astype(float),
+    "censored, each at a limit of its own": np.minimum(MIDDLE + NOISE, 1 + 0.05 * np.arange(D)),
+    "a censored series": np.minimum(MIDDLE + autoregression(0.5), 1.0),
+    "rounded": np.round(MIDDLE + NOISE, 2),
+    "counts, mostly few": RNG.poisson(0.2, size=(N, D)).astype(float),
     "sorted counts": np.sort(RNG.poisson(3.0, size=(N, D)), axis=1).astype(float),
     "one row of many not sorted": np.vstack([np.sort(NOISE[1:], axis=1), NOISE[:1]]),
 }
+
+
+def test_values_with_probabilities_are_found_up_to_rounding():
+    x = np.where(RNG.random((N, D)) < 0.3, 5.0 + np.spacing(5.0) * RNG.integers(0, 3, (N, D)), NOISE)
+    x[RNG.random((N, D)) < 0.01] = 0.0
+    atoms = Atoms.of(x)
+    np.testing.assert_allclose(atoms.values, [0.0, 5.0])
+    assert atoms.number(np.array([0.0, 1.0, 5.0])).tolist() == [0, 2, 1]
+    assert np.mean(atoms.hold(x)) == pytest.approx(0.307, abs=0.01)
+    assert len(Atoms.of(NOISE).values) == 0
 
 
 @pytest.mark.parametrize("name", ALIKE)

@@ -12,17 +12,21 @@ from pymc_kbr.estimators.likelihood.exchangeable import fit_exchangeable
 from tests.models import AS_WRITTEN
 
 
-@pytest.fixture(scope="module", params=[2, 4, 6, 8, 9, 10])
+@pytest.fixture(scope="module", params=[2, 4, 6, 8, 9, 10, 11])
 def fitted(request):
     """Shapes that move with a parameter: of two conditionals, a series, many at once, and many that move.
 
-    The last two are draws of one law, of heavy tails and of positive numbers.
+    The last three are draws of one law: of heavy tails, of positive numbers, and censored at both ends.
     """
     rng = np.random.default_rng(5)
     if request.param > 8:
         theta = rng.uniform(-1, 1, size=(600, 2))
         noise = rng.standard_cauchy(size=(600, 9)) if request.param == 9 else rng.normal(size=(600, 10))
         x = theta[:, :1] + np.exp(theta[:, 1:]) * noise
+        if request.param == 11:
+            form = fit_exchangeable(theta, np.sort(np.clip(x, -1, 2), axis=1), rng)
+            assert form.masses.size == 2
+            return form, theta[:2], np.sort(np.clip(x, -1, 2), axis=1)[:6].reshape(2, 3, -1)
         x = x if request.param == 9 else np.sort(np.exp(2 * x), axis=1)
         form = fit_exchangeable(theta, x, rng)
         assert form.units.bent is (request.param == 9)

@@ -16,6 +16,9 @@ from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.threads import parallel_map
 from pymc_kbr.arrays.users_line import users_line
 
+LEAST_LEFT = 1e-10
+"""Share of a statistic's variance that the others leave, below which it is a function of them."""
+
 
 def fewest_rows(
     parameters: int,
@@ -36,8 +39,6 @@ def check_rows(
     kept: np.ndarray,
     *,
     draws: bool = False,
-    # Share of a statistic's variance that the others leave, below which it is a function of them.
-    least_left: float = 1e-10,
     # With fewer, steps are as large as the noise of near-singular distributions.
     rows_looked_at: range = range(1000, 2001),
 ) -> None:
@@ -66,7 +67,7 @@ def check_rows(
     units = np.sqrt(np.mean(centred**2, axis=0))
     # Squared diagonals of R: what of each column's variance those before it leave.
     left = np.diag(np.linalg.qr(centred / units / np.sqrt(n), mode="r")) ** 2
-    bad = np.flatnonzero(left < least_left)
+    bad = np.flatnonzero(left < LEAST_LEFT)
     if len(bad):
         raise ValueError(
             f"the statistic in column {numbers[bad[0]]} is a linear function of those before it: together "

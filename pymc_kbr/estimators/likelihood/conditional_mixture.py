@@ -10,12 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import ndtr
+from scipy.stats import truncnorm
 
 from pymc_kbr.estimators.likelihood.normal_mixture import (
     LOG_ROOT_2PI,
     ResidualShape,
     fit_parts,
+    log_between,
     log_sum_exp,
+    mixture_log_mass,
 )
 from pymc_kbr.estimators.likelihood.screening import orthonormal
 from pymc_kbr.estimators.likelihood.smooth_function import Inputs, gaussian
@@ -254,13 +257,31 @@ LEAST_LOG_DEVIATION, LARGEST_LOG_DEVIATION = -8.0, 6.0
 """Logs of the deviations of parts stay between them."""
 
 
+class Observed(NamedTuple):
+    """Which numbers of rows there are, and between which ends they lie, where not all have the density."""
+
+    # Shapes: there (n, e), bool; ends (n, 2).
+
+    there: np.ndarray
+    ends: np.ndarray
+
+    def rows(self, some: np.ndarray) -> Observed:
+        """Of some of the rows."""
+        return Observed(self.there[some], self.ends[some])
+
+    def of_columns(self, places: np.ndarray) -> Observed:
+        """Of some of each row's numbers, by their places (n, m)."""
+        return Observed(np.take_along_axis(self.there, places, axis=1), self.ends)
+
+
 class FittedFunctions(NamedTuple):
-    """What `fit_functions` finds."""
+    """What `fit_functions` finds; log densities of rows that are held out (h,), and their mean."""
 
     # Shapes: coefficients (f, 3 c).
 
     coefficients: np.ndarray
     held_out: float
+    logs: np.ndarray
 
 
 def parts_of_numbers(numbers: Any, c: int, xp: Any = np) -> list[tuple[Any, Any, Any]]:
@@ -283,14 +304,26 @@ def distribution(parts: Sequence[tuple[np.ndarray, ...]], z: np.ndarray) -> np.n
     return sum(np.exp(a) * ndtr((z - m) * np.exp(-s)) for a, m, s in parts)
 
 
-def draw_numbers(parts: Sequence[tuple[np.ndarray, ...]], size: int, rng: np.random.Generator) -> np.ndarray:
-    """Independent numbers (k, size) for each of k parameters."""
+def draw_numbers(
+    parts: Sequence[tuple[np.ndarray, ...]],
+    size: int,
+    rng: np.random.Generator,
+    ends: tuple[np.ndarray, np.ndarray] | None = None,
+) -> np.ndarray:
+    """Independent numbers (k, size) for each of k parameters, which may lie between two ends (k, 1)."""
     shares, means, logs = (np.stack([part[i] for part in parts], axis=2) for i in range(3))
+    if ends is not None:
+        away = [(end[:, :, None] - means) * np.exp(-logs) for end in ends]
+        shares = shares + log_between(*away)
     # The largest of logits with Gumbel noise is a draw of a part.
     noise = rng.gumbel(size=(len(shares), size, shares.shape[2]))
     chosen = np.argmax(shares + noise, axis=2)
     means, logs = (np.take_along_axis(one[:, 0], chosen, axis=1) for one in (means, logs))
-    return means + np.exp(logs) * rng.standard_normal(means.shape)
+    if ends is None:
+        return means + np.exp(logs) * rng.standard_normal(means.shape)
+    lower, upper = ((end - means) * np.exp(-logs) for end in ends)
+    drawn = means + np.exp(logs) * truncnorm.ppf(rng.random(means.shape), lower, upper)
+    return np.clip(drawn, *ends)
 
 
 def start_of_groups(z: np.ndarray, parts: int) -> np.ndarray:
@@ -313,6 +346,7 @@ def fit_functions(
     tried: tuple[float, ...] = (1000.0, 100.0, 10.0, 1.0),
     numbers: int = 800_000,
     *,
+    some: Observed | None = None,
     # Of the linear functions of the parameters, added to that of the others.
     linear_penalty: float = 0.01,
     # Of each row, at random, on which precisions are tried.
@@ -329,29 +363,46 @@ def fit_functions(
     # Shapes: z (n, e); features (n, f); penalties (f,); start (f, 2 c); held_out (n,).
     n, e = z.shape
     order = rng.permuted(np.tile(np.arange(e), (n, 1)), axis=1)
+    if some is not None:  # those that are there first
+        missing = np.argsort(~np.take_along_axis(some.there, order, axis=1), axis=1, kind="stable")
+        order = np.take_along_axis(order, missing, axis=1)
     few = np.take_along_axis(z, order[:, :few_numbers], axis=1)
+    some_few = some and some.of_columns(order[:, :few_numbers])
     penalty = linear_penalty + penalties[:, None] * np.ones(3 * start.shape[1] // 2)
     now = np.hstack([np.zeros((len(start), start.shape[1] // 2)), start])
     best, density, chosen, rest = now, -np.inf, tried[0], ~held_out
+    best_logs = np.empty(0)
     for weight in tried:
         most = first_iterations if weight == tried[0] else further_iterations
-        now = _with_most_likely(now, few[rest], features[rest], weight * penalty, most)
+        of_rest = some_few and some_few.rows(rest)
+        now = _with_most_likely(now, few[rest], features[rest], weight * penalty, most, of_rest)
         parts = parts_of_numbers(features[held_out] @ now, start.shape[1] // 2)
-        found = float(log_densities(parts, z[held_out]).sum(axis=1).mean())
+        logs = log_densities(parts, z[held_out])
+        if some is not None:
+            of_held_out = some.rows(held_out)
+            inside = mixture_log_mass(parts, *np.split(of_held_out.ends, 2, axis=1))
+            logs = np.where(of_held_out.there, logs - inside, 0.0)
+        found = float(logs.sum(axis=1).mean())
         if found > density:
-            best, density, chosen = now, found, weight
+            best, density, chosen, best_logs = now, found, weight, logs.sum(axis=1)
     if numbers:
         wide = int(np.clip(numbers // n, min(e, few_numbers), e))
         more = np.take_along_axis(z, order[:, :wide], axis=1)
-        best = _with_most_likely(best, more, features, chosen * penalty, further_iterations)
-    return FittedFunctions(best, density)
+        of_more = some and some.of_columns(order[:, :wide])
+        best = _with_most_likely(best, more, features, chosen * penalty, further_iterations, of_more)
+    return FittedFunctions(best, density, best_logs)
 
 
 def _with_most_likely(
-    start: np.ndarray, z: np.ndarray, features: np.ndarray, penalty: np.ndarray, iterations: int
+    start: np.ndarray,
+    z: np.ndarray,
+    features: np.ndarray,
+    penalty: np.ndarray,
+    iterations: int,
+    some: Observed | None = None,
 ) -> np.ndarray:
     """Coefficients (f, 3 c) of the highest penalised likelihood, from some on."""
-    c, count = start.shape[1] // 3, z.size
+    c, count = start.shape[1] // 3, z.size if some is None else int(some.there.sum())
     logs = np.clip(features @ start[:, 2 * c :], LEAST_LOG_DEVIATION, LARGEST_LOG_DEVIATION)
     # In these units the loss is about as steep in all directions.
     steep = np.concatenate([np.ones(c), np.exp(-2 * np.median(logs, axis=0)), np.ones(c)])
@@ -359,7 +410,7 @@ def _with_most_likely(
 
     def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
         w = flat.reshape(start.shape) * units
-        value, slopes = _likelihood(features @ w, z)
+        value, slopes = _likelihood(features @ w, z, some)
         down = penalty * w
         return -value + 0.5 * float(np.sum(down * w)), ((down - features.T @ slopes) * units).ravel()
 
@@ -368,7 +419,7 @@ def _with_most_likely(
     return found.x.reshape(start.shape) * units
 
 
-def _likelihood(numbers: np.ndarray, z: np.ndarray) -> tuple[float, np.ndarray]:
+def _likelihood(numbers: np.ndarray, z: np.ndarray, some: Observed | None = None) -> tuple[float, np.ndarray]:
     """Summed log density of rows (n, e), and its slopes (n, 3 c) in the numbers of their parts."""
     c = numbers.shape[1] // 3
     parts, logs = parts_of_numbers(numbers, c), numbers[:, 2 * c :]
@@ -379,19 +430,44 @@ def _likelihood(numbers: np.ndarray, z: np.ndarray) -> tuple[float, np.ndarray]:
     np.exp(terms, out=terms)
     total = terms.sum(axis=0)
     terms /= total
+    each = highest + np.log(total)
+    counts: Any = z.shape[1]
+    if some is not None:
+        terms *= some.there
+        each, counts = each * some.there, some.there.sum(axis=1)
     shares = [np.exp(a[:, 0]) for a, _, _ in parts]
     held = terms.sum(axis=2)
     terms *= away
     first = terms.sum(axis=2)
     terms *= away
     second = terms.sum(axis=2)
-    slopes = [
-        *(one - z.shape[1] * share for one, share in zip(held, shares, strict=True)),
-        *(one * np.exp(-s[:, 0]) for one, (_, _, s) in zip(first, parts, strict=True)),
-        # Where a logarithm is cut off the density does not feel it.
-        *((two - one) * inside for one, two, inside in zip(held, second, free, strict=True)),
-    ]
-    return float(np.sum(highest + np.log(total))), np.column_stack(slopes)
+    slopes = np.column_stack(
+        [
+            *(one - counts * share for one, share in zip(held, shares, strict=True)),
+            *(one * np.exp(-s[:, 0]) for one, (_, _, s) in zip(first, parts, strict=True)),
+            # Where a logarithm is cut off the density does not feel it.
+            *((two - one) * inside for one, two, inside in zip(held, second, free, strict=True)),
+        ]
+    )
+    value = float(np.sum(each))
+    if some is not None:
+        mass, of_mass = _log_mass(parts, some.ends)
+        value -= float(counts @ mass)
+        of_mass[:, 2 * c :] *= free.T
+        slopes -= counts[:, None] * of_mass
+    return value, slopes
+
+
+def _log_mass(parts: Sequence[tuple[np.ndarray, ...]], ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Log probabilities (n,) between ends (n, 2), and their slopes (n, 3 c) in the numbers of the parts."""
+    shares, means, logs = (np.hstack([part[i] for part in parts]) for i in range(3))
+    lower, upper = ((ends[:, i : i + 1] - means) * np.exp(-logs) for i in (0, 1))
+    each = shares + log_between(lower, upper)
+    total = np.logaddexp.reduce(each, axis=1)
+    at = [np.exp(shares - LOG_ROOT_2PI - 0.5 * end**2 - total[:, None]) for end in (lower, upper)]
+    by_share = np.exp(each - total[:, None]) - np.exp(shares)
+    by_log = lower * at[0] - upper * at[1]
+    return total, np.hstack([by_share, (at[0] - at[1]) * np.exp(-logs), by_log])
 
 
 def _terms(parts: Sequence[tuple[np.ndarray, ...]], z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

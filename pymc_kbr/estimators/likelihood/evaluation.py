@@ -15,6 +15,7 @@ from pymc_kbr.estimators.likelihood.basis import ParameterScale
 from pymc_kbr.estimators.likelihood.diagonal_scale import DiagonalScale, without_columns
 from pymc_kbr.estimators.likelihood.exchangeable import Exchangeable, OrderStatistics
 from pymc_kbr.estimators.likelihood.form import Form, Prepared
+from pymc_kbr.estimators.likelihood.linear_statistics import LinearStatistics
 from pymc_kbr.estimators.likelihood.location_scale import LocationScale
 from pymc_kbr.estimators.likelihood.normal_mixture import LOG_ROOT_2PI, log_between
 from pymc_kbr.estimators.likelihood.smooth_function import for_rows
@@ -51,6 +52,9 @@ class Evaluation:
     of_statistics: Summary
     success: Success | None = None
     structure: Structure | None = None
+    linear: LinearStatistics | None = None
+    atoms: np.ndarray | None = None
+    """Of independent draws the values with probabilities, as the user has them."""
 
     def describe(self, parameters: Any, xp: Any = np) -> Any:
         """What of the density depends on parameters (k, p) alone, shape (k, w)."""
@@ -178,7 +182,11 @@ class Evaluation:
         if isinstance(summary, Dependent):
             summary = summary.curved
         if isinstance(summary, Transformed):
-            return Prepared(*summary.points(statistics, self._levels(), self._places, self._grids))
+            prepared = Prepared(*summary.points(statistics, self._levels(), self._places, self._grids))
+            if self.linear is None:
+                return prepared
+            off = self.linear.wrong(statistics)[:, None]
+            return prepared._replace(log_volume=np.where(off, -np.inf, prepared.log_volume))
         scaled = summary.transform(statistics)
         if isinstance(self.form, Exchangeable | OrderStatistics):
             self.form.check(scaled)
@@ -186,6 +194,9 @@ class Evaluation:
         # A density in the user's units is that in scaled ones over the product of the scales. Summaries have
         # no inverse, and their densities stay in their own units.
         volume = -np.log(summary.scale[summary.kept]).sum() if isinstance(summary, Scaler) else 0.0
+        if isinstance(self.form, Exchangeable | OrderStatistics) and isinstance(summary, Scaler):
+            # A probability has no unit.
+            volume = volume * self.form.has_density(scaled).mean(axis=1, keepdims=True)
         return Prepared(points, np.full((len(points), 1), volume))
 
     def _levels(self) -> tuple[Levels | None, ...]:
@@ -263,14 +274,19 @@ class Evaluation:
         drawn = self.form.draw(self.form.describe(self._seen(parameters)), rng)
         if isinstance(summary, Transformed):
             whole = summary.complete(summary.backward(drawn))
-            return whole if self.structure is None else self.structure.restored(whole, parameters)
+            whole = whole if self.structure is None else self.structure.restored(whole, parameters)
+            return whole if self.linear is None else self.linear.filled(whole)
         if not isinstance(summary, Scaler):
             raise ValueError(
                 f"the likelihood was fitted to the summaries of a {type(summary).__name__}, from which there "
                 "is no way back to statistics; take scale=True or False to draw"
             )
         whole = np.tile(summary.centre, (len(drawn), 1))
-        whole[:, summary.kept] = drawn * summary.scale[summary.kept] + summary.centre[summary.kept]
+        values = drawn * summary.scale[summary.kept] + summary.centre[summary.kept]
+        if self.atoms is not None and isinstance(self.form, Exchangeable | OrderStatistics):
+            number = self.form.number(drawn)  # without what units and back leave of rounding
+            values = np.where(number < len(self.atoms), np.append(self.atoms, 0.0)[number], values)
+        whole[:, summary.kept] = values
         return whole
 
 
@@ -492,6 +508,9 @@ def integrated_out(
         return None if of_these is None else replace(of_these, of_statistics=summary.of_columns(columns))
     if not isinstance(summary, Scaler | Transformed):
         return None
+    linear = evaluation.linear
+    if linear is not None and linear.lost_by(columns):
+        return None
     varying = columns[summary.kept[columns]]
     if not len(varying):
         return None
@@ -515,7 +534,13 @@ def integrated_out(
     if found is None:
         return None
     structure = None if evaluation.structure is None else evaluation.structure.of_columns(columns)
-    return replace(evaluation, form=found, of_statistics=summary.of_columns(columns), structure=structure)
+    return replace(
+        evaluation,
+        form=found,
+        of_statistics=summary.of_columns(columns),
+        structure=structure,
+        linear=None if linear is None else linear.of_columns(columns),
+    )
 
 
 def _solved(root: np.ndarray, away: np.ndarray) -> np.ndarray:

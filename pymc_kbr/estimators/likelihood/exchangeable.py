@@ -8,10 +8,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import betainc, gammaln
 
+from pymc_kbr.arrays.exchangeable import MOST_EQUAL, Atoms
+from pymc_kbr.estimators.likelihood.autoregressive import SPARING
 from pymc_kbr.estimators.likelihood.basis import Basis, Landmarks
-from pymc_kbr.estimators.likelihood.conditional_mean import USUAL, MeanSearch, mean_basis, regress
+from pymc_kbr.estimators.likelihood.categorical import Logit, fit_part
+from pymc_kbr.estimators.likelihood.checks import fewest_rows
+from pymc_kbr.estimators.likelihood.conditional_mean import (
+    USUAL,
+    MeanSearch,
+    mean_basis,
+    regress,
+    regress_with_common_weights,
+)
 from pymc_kbr.estimators.likelihood.conditional_mixture import (
     FittedFunctions,
+    Observed,
     distribution,
     draw_numbers,
     fit_functions,
@@ -20,8 +31,11 @@ from pymc_kbr.estimators.likelihood.conditional_mixture import (
     start_of_groups,
 )
 from pymc_kbr.estimators.likelihood.form import Form, hold_out
+from pymc_kbr.estimators.likelihood.normal_mixture import mixture_log_mass
+from pymc_kbr.estimators.likelihood.smooth_function import Effort, Inputs
 from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG
 from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation
+from pymc_kbr.estimators.summaries.transformed import FAR
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +45,13 @@ class Exchangeable:
     The order of independent draws is uninformative, and so nothing is lost where they are sorted. All
     elements of all rows inform about one distribution of one number: a few thousand rows of fifty show its
     shape, and how it depends on the parameters.
+
+    A few values may have probabilities of their own, such as that of a limit at which draws are censored. The
+    mixture is then the density of the others; it ends where the lowest, or highest, of all values is one of
+    those.
     """
 
-    # Shapes: level_coefficients (1 + q + l, 2); law_coefficients (1 + q + l, 3 c).
+    # Shapes: level_coefficients (1 + q + l, 2); law_coefficients (1 + q + l, 3 c), c zero without a density.
 
     size: int
     in_order: bool
@@ -42,6 +60,7 @@ class Exchangeable:
     level_coefficients: np.ndarray
     law: Landmarks
     law_coefficients: np.ndarray
+    masses: Masses | None = None
 
     @property
     def parts(self) -> int:
@@ -52,38 +71,119 @@ class Exchangeable:
         """m, s and the numbers of the parts at parameters (k, q): shape (k, 2 + 3 c)."""
         level = self.level.combined(theta, self.level_coefficients, xp)
         logs = xp.maximum(xp.minimum(level[:, 1:2], LARGEST_LOG), -LARGEST_LOG)
-        return xp.concatenate(
-            [level[:, 0:1], logs, self.law.combined(theta, self.law_coefficients, xp)], axis=1
-        )
+        law = self.law.combined(theta, self.law_coefficients, xp)
+        masses = [] if self.masses is None else [self.masses.describe(theta, xp)]
+        return xp.concatenate([level[:, 0:1], logs, law, *masses], axis=1)
+
+    def parts_at(self, described: Any, xp: Any = np) -> list[tuple[Any, Any, Any]]:
+        """Log share, mean and log deviation (k, 1) of each part."""
+        return parts_of_numbers(described[:, 2 : 2 + 3 * self.parts], self.parts, xp)
+
+    def masses_at(self, described: Any, xp: Any = np) -> list[Any]:
+        """Log probabilities (k, 1) of each value that has one, and then of all others together."""
+        assert self.masses is not None
+        return self.masses.logs(described[:, 2 + 3 * self.parts :], xp)
+
+    def ends_at(self, described: Any, xp: Any = np) -> tuple[Any, Any]:
+        """Between which z (k, 1) the mixture lies."""
+        assert self.masses is not None
+        return ends_of(self.masses.ends, described[:, 0:1], described[:, 1:2], self.units, xp)
+
+    def log_densities(self, described: Any, flat: Any, xp: Any = np) -> Any:
+        """Log densities, or probabilities, (k, m) of single elements (k, m)."""
+        level = described[:, 0:1], described[:, 1:2]
+        if self.masses is None:
+            values, slopes = measured(flat, *level, self.units, xp)
+            return log_densities(self.parts_at(described, xp), values, xp) + slopes
+        logs = self.masses_at(described, xp)
+        each = -np.inf + 0.0 * flat
+        if self.parts:
+            # Where there is no density, it is evaluated elsewhere: its slope is finite.
+            inside = self.masses.inside(flat)
+            values, slopes = measured(xp.where(inside, flat, self.masses.middle), *level, self.units, xp)
+            parts = self.parts_at(described, xp)
+            whole = mixture_log_mass(parts, *self.ends_at(described, xp), xp)
+            each = xp.where(inside, log_densities(parts, values, xp) + slopes - whole + logs[-1], -np.inf)
+        for log, there in zip(logs[: self.masses.size], self.masses.at(flat, xp), strict=True):
+            each = xp.where(there, log, each)
+        return each
+
+    def distribution(self, described: np.ndarray, flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The probability (k, m) of less than each of some elements (k, m), and of itself."""
+        values, _ = measured(flat, described[:, :1], described[:, 1:2], self.units)
+        if self.masses is None:
+            below = distribution(self.parts_at(described), values)
+            return below, np.zeros_like(below)
+        shares = [np.exp(log) for log in self.masses_at(described)]
+        below, at = np.zeros(flat.shape), np.zeros(flat.shape)
+        for share, value, there in zip(shares, self.masses.atoms.values, self.masses.at(flat), strict=False):
+            below += share * (flat > value) * ~there
+            at += share * there
+        if self.parts:
+            parts, (lower, upper) = self.parts_at(described), self.ends_at(described)
+            whole = mixture_log_mass(parts, lower, upper)
+            up_to = np.clip(values, np.nextafter(lower, np.inf), upper)
+            below += shares[-1] * np.exp(mixture_log_mass(parts, lower, up_to) - whole)
+        return below, at
+
+    def log_orders(self, flat: Any, xp: Any = np) -> Any:
+        """Log number of orders of elements (..., e): one where they are not sorted."""
+        if not self.in_order:
+            return 0.0
+        orders = float(gammaln(self.size + 1))
+        if self.masses is not None:
+            for there in self.masses.at(flat, xp):
+                same = xp.sum(1.0 * there, axis=-1)
+                orders = orders - (gammaln(same + 1) if xp is np else xp.gammaln(same + 1))
+        return orders
 
     def log_density(self, described: Any, points: Any, xp: Any = np) -> Any:
         """Log densities (k, r): see `Form`."""
         k, r = described.shape[0], points.shape[1]
         # Plus nothing: the shape (k, r, e) also where all parameters have the same points.
-        flat = xp.reshape(points + 0 * described[:, 0][:, None, None], (k, r * self.size))
-        values, slopes = measured(flat, described[:, 0:1], described[:, 1:2], self.units, xp)
-        each = log_densities(parts_of_numbers(described[:, 2:], self.parts, xp), values, xp) + slopes
-        orders = float(gammaln(self.size + 1)) if self.in_order else 0.0
-        return xp.sum(xp.reshape(each, (k, r, self.size)), axis=2) + orders
+        whole = points + 0 * described[:, 0][:, None, None]
+        each = self.log_densities(described, xp.reshape(whole, (k, r * self.size)), xp)
+        return xp.sum(xp.reshape(each, (k, r, self.size)), axis=2) + self.log_orders(points, xp)
 
     def draw(self, described: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One draw (k, e) for each of k parameters."""
-        z = draw_numbers(parts_of_numbers(described[:, 2:], self.parts), self.size, rng)
-        if self.units.bent:
-            z = np.sinh(z)
-        y = described[:, 0:1] + np.exp(described[:, 1:2]) * z
-        if self.in_order:
-            y.sort(axis=1)
-        return np.exp(y) if self.units.logarithm else y
+        y = np.zeros((len(described), self.size))
+        if self.parts:
+            ends = None if self.masses is None else self.ends_at(described)
+            z = draw_numbers(self.parts_at(described), self.size, rng, ends)
+            if self.units.bent:
+                z = np.sinh(z)
+            y = described[:, 0:1] + np.exp(described[:, 1:2]) * z
+            if self.masses is None and self.in_order:
+                y.sort(axis=1)
+            y = np.exp(y) if self.units.logarithm else y
+        if self.masses is not None:
+            y = self.masses.put(y, self.masses_at(described), rng)
+            if self.in_order:
+                y.sort(axis=1)
+        return y
+
+    def uniform(self, described: np.ndarray, points: np.ndarray) -> np.ndarray:
+        """Distribution functions of each element (k, e): at a probability, anywhere in its step."""
+        below, at = self.distribution(described, points)
+        # Of one seed: the same rows have the same transforms.
+        return below + at * np.random.default_rng(20).random(points.shape) if self.masses else below
 
     def transforms(self, described: np.ndarray, points: np.ndarray) -> np.ndarray:
         """Of the sorted elements, each given those before it: see `Form`."""
-        values, _ = measured(points, described[:, 0:1], described[:, 1:2], self.units)
-        above = 1 - distribution(parts_of_numbers(described[:, 2:], self.parts), np.sort(values, axis=1))
+        above = 1 - np.sort(self.uniform(described, points), axis=1)
         before = np.concatenate([np.ones((len(above), 1)), above[:, :-1]], axis=1)
         # Of n numbers above the last one, the least is above x with the n-th power of the share above x.
         left = np.arange(self.size, 0, -1)
         return 1 - np.clip(above / np.maximum(before, 1e-300), 0.0, 1.0) ** left
+
+    def has_density(self, points: np.ndarray) -> np.ndarray:
+        """Which elements of observations (k, e) have a density, and not a probability."""
+        return self.number(points) == (0 if self.masses is None else self.masses.size)
+
+    def number(self, points: np.ndarray) -> np.ndarray:
+        """The place of the value with a probability that each element has; that after the last of others."""
+        return np.zeros(points.shape, dtype=int) if self.masses is None else self.masses.atoms.number(points)
 
     def check(self, points: np.ndarray) -> None:
         """Refuse observations (k, e) that no row is like."""
@@ -93,13 +193,96 @@ class Exchangeable:
                 f"numbered {bad[0, 1] + 1} is below the one before it: sort them as the simulator does"
             )
         # Another model may make it: who compares models gives this one no evidence.
-        if self.units.logarithm and len(bad := np.argwhere(points <= 0)):
+        bad = np.argwhere((points <= 0) & self.has_density(points))
+        if self.units.logarithm and len(bad):
             raise ImpossibleObservation(
                 np.unique(bad[:, 0]),
                 f"all of the table's statistics are positive and enter by their logarithm; that numbered "
                 f"{bad[0, 1]} of observation {bad[0, 0]} is not: the model does not make this value; look at "
                 "its units",
             )
+        if self.masses is not None:
+            possible = self.masses.inside(points) if self.parts else np.zeros(points.shape, dtype=bool)
+            if len(bad := np.argwhere(~possible & self.has_density(points))):
+                raise ImpossibleObservation(
+                    np.unique(bad[:, 0]),
+                    f"the statistic numbered {bad[0, 1]} of observation {bad[0, 0]} lies beyond the lowest "
+                    "or highest value of the table, which many simulations have, or between its few values: "
+                    "the model does not make it; look at its units, and at limits",
+                )
+
+
+class Masses(NamedTuple):
+    """Values that have probabilities: each, of those that are none before it, by the logit of the others.
+
+    The order is that of the values. Where there is no density the last one is what is left.
+    """
+
+    atoms: Atoms
+    logits: tuple[Logit, ...]
+    ends: tuple[float, float]
+    """Between which the density lies: values that have probabilities, or infinite."""
+    middle: float
+    """Some value that has a density."""
+
+    @property
+    def size(self) -> int:
+        """Number of values, v."""
+        return len(self.atoms.values)
+
+    def describe(self, theta: Any, xp: Any = np) -> Any:
+        """The logits at parameters (k, q), shape (k, v) or (k, v - 1)."""
+        nothing = np.zeros((1, 1, 1))
+        found = [logit(theta, nothing, xp, shared=True) for logit in self.logits]
+        return xp.stack([0.0 * theta[:, 0] + each[:, 0] for each in found], axis=1)
+
+    def logs(self, logits: Any, xp: Any = np) -> list[Any]:
+        """Log probabilities (k, 1) of each value, and of the others together where these are."""
+        softplus = (lambda v: np.logaddexp(0.0, v)) if xp is np else xp.softplus
+        reached, found = 0.0, []
+        for place in range(len(self.logits)):
+            found.append(reached - softplus(logits[:, place, None]))
+            reached = reached - softplus(-logits[:, place, None])
+        return [*found, reached]
+
+    def at(self, points: Any, xp: Any = np) -> list[Any]:
+        """Which elements, of any shape, have each of the values."""
+        return [abs(points - float(value)) <= self.atoms.rounding for value in self.atoms.values]
+
+    def inside(self, points: Any) -> Any:
+        """Which elements, of any shape, may have a density."""
+        found = (points > self.ends[0]) & (points < self.ends[1])
+        for there in self.at(points):
+            found = found & ~there
+        return found
+
+    def put(self, y: np.ndarray, logs: list[np.ndarray], rng: np.random.Generator) -> np.ndarray:
+        """Draws (k, e) of the density, with values that have probabilities in the place of some."""
+        up_to = np.cumsum(np.exp(np.hstack(logs)), axis=1)
+        numbers = np.sum(rng.random(y.shape)[:, :, None] > up_to[:, None, : len(logs) - 1], axis=2)
+        return np.where(numbers < self.size, np.append(self.atoms.values, 0.0)[numbers], y)
+
+
+def fit_masses(
+    theta: np.ndarray, points: np.ndarray, atoms: Atoms, rng: np.random.Generator, effort: Effort
+) -> Masses:
+    """Fit the logits by how many elements of a row have each value, of those that have none before."""
+    # Shapes: theta (n, q); points (n, e).
+    number = atoms.number(points)
+    left, logits = np.full(len(points), points.shape[1]), list[Logit]()
+    whole = Inputs(theta, np.zeros((len(theta), 1)))
+    others = points[number == len(atoms.values)]
+    for place in range(len(atoms.values) if len(others) else len(atoms.values) - 1):
+        beyond = left - np.sum(number == place, axis=1)
+        some = left > 0
+        logits.append(fit_part(whole.rows(some), beyond[some], whole, rng, effort, left[some])[0])
+        left = beyond
+    lowest, highest = float(atoms.values[0]), float(atoms.values[-1])
+    ends = (
+        lowest if len(others) and lowest < others.min() else -np.inf,
+        highest if len(others) and highest > others.max() else np.inf,
+    )
+    return Masses(atoms, tuple(logits), ends, float(np.median(others)) if len(others) else 0.0)
 
 
 def fit_exchangeable(
@@ -116,9 +299,29 @@ def fit_exchangeable(
     """Fit middle, scale and mixture, with the units and parts under which held-out rows are densest."""
     # Shapes: theta (n, q); points (n, e).
     n, e = points.shape
-    known = compared if isinstance(compared, Exchangeable) else None
-    logarithm = known.units.logarithm if known else bool(points.min() > 0 and less_skewed(points))
-    y = np.log(points) if logarithm else points
+    atoms = _atoms_of(points, theta.shape[1])
+    in_order = bool(np.all(np.diff(points, axis=1) >= 0))
+    there, masses, ends = None, None, (-np.inf, np.inf)
+    if len(atoms.values):
+        # Of seeds of its own: what has a density is fitted as if it were alone.
+        own = np.random.default_rng(int(rng.integers(2**63)))
+        masses = fit_masses(theta, points, atoms, own, Effort() if numbers else SPARING)
+        there, ends = ~atoms.hold(points), masses.ends
+        if not np.any(there):
+            still = _still(np.zeros(2), theta.shape[1])
+            nothing = still[0], np.zeros((len(still[1]), 0))
+            return Exchangeable(e, in_order, ElementUnits(False, False, False), *still, *nothing, masses)
+    known = compared if isinstance(compared, Exchangeable) and compared.parts else None
+    of_density = points if there is None else points[there]
+    positive = of_density.min() > 0
+    if known and known.units.logarithm and not positive:
+        known = None
+    logarithm = known.units.logarithm if known else bool(positive and less_skewed(of_density))
+    y = points if there is None else np.where(there, points, np.nan)
+    y = np.log(y) if logarithm else y
+    if masses is not None and logarithm:
+        lower, upper = (float(np.log(end)) if end > 0 else -np.inf for end in ends)
+        ends = lower, upper
     levels = levels_of(y)
     held_out = hold_out(n, rng)
     seed = int(rng.integers(2**63))
@@ -128,13 +331,43 @@ def fit_exchangeable(
     else:
         # At random: a table may be in the order of its rounds, or of a parameter.
         some, kernels = rng.permutation(n)[:rows_for_choice], None
-        units, parts = _densest(theta[some], y[some], levels[some], held_out[some], seed, logarithm)
-    open_simulation = begin(theta, y, levels, units, seed, kernels)
+        units, parts = _densest(theta[some], y[some], levels[some], held_out[some], seed, logarithm, ends)
+    open_simulation = begin(theta, y, levels, units, seed, kernels, ends=ends)
     found = open_simulation.fitted(parts, held_out, seed, tried, numbers)
-    in_order = bool(np.all(np.diff(points, axis=1) >= 0))
     law = open_simulation.basis.mix[:, open_simulation.smooth] @ found.coefficients
     level = open_simulation.level, open_simulation.level_coefficients
-    return Exchangeable(e, in_order, open_simulation.units, *level, open_simulation.basis.landmarks, law)
+    basis = open_simulation.basis.landmarks
+    return Exchangeable(e, in_order, open_simulation.units, *level, basis, law, masses)
+
+
+def _atoms_of(
+    points: np.ndarray,
+    parameters: int,
+    *,
+    # As where they are recognised: see `seems_exchangeable`.
+    fewest: int = 8,
+) -> Atoms:
+    """Values of rows (n, e) that have probabilities; refused where what is left has no density."""
+    if points.shape[1] < fewest:
+        raise ValueError(
+            f"there are {points.shape[1]} statistics; the form for independent draws of one distribution "
+            f"takes at least {fewest} of them: take another form"
+        )
+    atoms = Atoms.of(points)
+    equal = atoms.share_of_equal(np.sort(points, axis=1))
+    if equal > MOST_EQUAL:
+        raise ValueError(
+            f"{equal:.1%} of the neighbours among a row's sorted statistics are equal, and not only at up to "
+            "five values; the form for independent draws of one distribution is for continuous ones, some "
+            "of which may have one of so few values: take another form"
+        )
+    number, least = int(np.sum(~atoms.hold(points))), fewest_rows(parameters, 1)
+    if 0 < number < least:
+        raise ValueError(
+            f"{number} of the numbers do not have one of the values {atoms.values}; the density of these "
+            f"takes at least {least} of them: take another form, or simulate more"
+        )
+    return atoms
 
 
 def _densest(
@@ -144,6 +377,7 @@ def _densest(
     held_out: np.ndarray,
     seed: int,
     logarithm: bool,
+    ends: tuple[float, float],
     *,
     # The penalty with which they are tried.
     penalties: tuple[float] = (100.0,),
@@ -155,14 +389,25 @@ def _densest(
     scales, ridges = (0.35, 0.7, 1.4, 2.8), slice(None, None, 2)
     search = MeanSearch(scales, turns=1, landmarks=150, ridges=ridges, walks=True)
     found = list[tuple[float, ElementUnits, int]]()
-    for moving in (False, True):
+    each = list[np.ndarray]()
+    # Within limits few rows show a level where most numbers are at a limit, and units that move with it would
+    # be extrapolated there.
+    for moving in (False, True) if ends == (-np.inf, np.inf) else (False,):
         units = ElementUnits(logarithm, moving, False)
-        open_simulation = begin(theta, y, levels, units, seed, None, search, bend=True)
-        volume = float(open_simulation.slopes[held_out].sum(axis=1).mean())
+        open_simulation = begin(theta, y, levels, units, seed, None, search, bend=True, ends=ends)
+        volumes = open_simulation.slopes[held_out].sum(axis=1)
         for parts in sizes:
-            density = open_simulation.fitted(parts, held_out, seed, penalties, 0).held_out
-            found.append((density + volume, open_simulation.units, parts))
-    return max(found)[1:]
+            fitted = open_simulation.fitted(parts, held_out, seed, penalties, 0)
+            found.append((fitted.held_out + float(volumes.mean()), open_simulation.units, parts))
+            each.append(fitted.logs + volumes)
+    best = max(found)
+    if ends == (-np.inf, np.inf):
+        return best[1:]
+    # What lies within limits is mostly simple beyond them: the simplest within two standard errors, as in a
+    # race.
+    gains = [each[found.index(best)] - other for other in each]
+    near = [gain.mean() <= 2 * gain.std() / np.sqrt(len(gain)) for gain in gains]
+    return found[near.index(True)][1:]
 
 
 # --- some of the order statistics ---
@@ -191,6 +436,8 @@ class OrderStatistics:
         if xp is not np:
             raise NotImplementedError("missing draws are integrated out with NumPy alone")
         k, r, m = len(described), points.shape[1], len(self.kept)
+        if self.whole.masses is not None:
+            return self._with_masses(described, np.broadcast_to(points, (k, r, m)))
         flat = np.broadcast_to(points, (k, r, m)).reshape(k, r * m)
         values, slopes = measured(flat, described[:, :1], described[:, 1:2], self.whole.units)
         parts = parts_of_numbers(described[:, 2:], self.whole.parts)
@@ -202,12 +449,72 @@ class OrderStatistics:
         orders = gammaln(self.whole.size + 1) - gammaln(gaps + 1).sum()
         return each.sum(axis=2) + between + orders
 
+    def _with_masses(self, described: np.ndarray, points: np.ndarray) -> np.ndarray:
+        """The same where some values have probabilities, which those that are missing may have, too.
+
+        N draws of a value with probability p have the factor p^N / N!. From one draw that is known to the
+        next, the state is how many have its value: so far, if it has a probability.
+        """
+        # Shapes: points (k, r, m).
+        k, r, m = points.shape
+        flat = points.reshape(k, r * m)
+        each = self.whole.log_densities(described, flat).reshape(k, r, m)
+        below, at = (one.reshape(k, r, m) for one in self.whole.distribution(described, flat))
+        place = self.number(points)
+        has_mass, gaps = self.whole.has_density(points) == 0, self._gaps()
+        size = self.whole.size
+
+        def factor(log_share: np.ndarray, count: Any) -> np.ndarray:
+            with np.errstate(invalid="ignore"):
+                return np.where(count > 0, count * log_share, 0.0) - gammaln(count + 1)
+
+        with np.errstate(divide="ignore"):
+            apart = np.append(below, np.ones((k, r, 1)), axis=2) - np.concatenate(
+                [np.zeros((k, r, 1)), below + at], axis=2
+            )
+            apart = np.log(np.clip(apart, 0.0, 1.0))
+        nothing = np.full((size + 1, k, r), -np.inf)
+        # Before the first draw there is no value: a state of its own, of none.
+        state = nothing.copy()
+        state[0] = 0.0
+        for j in range(m + 1):
+            gap = int(gaps[j])
+            # How many of the gap have the value before it.
+            left = nothing[: gap + 1].copy()
+            if j == 0:
+                left[0] = 0.0
+            else:
+                before, log = has_mass[:, :, j - 1], each[:, :, j - 1]
+                for t in range(gap + 1):
+                    total = [state[n] + factor(log, n + t) for n in range(1, size - t + 1)]
+                    left[t] = np.where(before, np.logaddexp.reduce(total), -np.inf)
+                left[0] = np.where(before, left[0], state[1] + log)
+            # How many of it have the value after it: the others lie apart from both.
+            right = nothing[: gap + 1].copy()
+            for i in range(gap + 1):
+                ways = [left[t] + factor(apart[:, :, j], gap - i - t) for t in range(gap - i + 1)]
+                right[i] = np.logaddexp.reduce(ways)
+            if j == m:
+                return right[0] + gammaln(size + 1)
+            moved = nothing.copy()
+            moved[1 : gap + 2] = right
+            moved[2:] = np.where(has_mass[:, :, j], moved[2:], -np.inf)
+            if j:
+                same = has_mass[:, :, j] & (place[:, :, j] == place[:, :, j - 1])
+                stays = nothing.copy()
+                stays[gap + 1 :] = state[: size - gap]
+                moved = np.where(same, stays, moved)
+            state = moved
+        raise AssertionError
+
     def draw(self, described: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One draw (k, m) for each of k parameters."""
         return self.whole.draw(described, rng)[:, self.kept]
 
     def transforms(self, described: np.ndarray, points: np.ndarray) -> np.ndarray:
         """Each given those before it, (k, m): see `Form`."""
+        if self.whole.masses is not None:
+            raise NotImplementedError("transforms of some of several draws take a density of each")
         values, _ = measured(points, described[:, :1], described[:, 1:2], self.whole.units)
         below = distribution(parts_of_numbers(described[:, 2:], self.whole.parts), values)
         before = np.concatenate([np.zeros((len(below), 1)), below[:, :-1]], axis=1)
@@ -219,6 +526,14 @@ class OrderStatistics:
     def check(self, points: np.ndarray) -> None:
         """Refuse observations (k, m) that no row is like: see `Exchangeable.check`."""
         self.whole.check(points)
+
+    def has_density(self, points: np.ndarray) -> np.ndarray:
+        """Which draws (..., m) have a density: see `Exchangeable.has_density`."""
+        return self.whole.has_density(points)
+
+    def number(self, points: np.ndarray) -> np.ndarray:
+        """The place of the value that each draw has: see `Exchangeable.number`."""
+        return self.whole.number(points)
 
     def _gaps(self) -> np.ndarray:
         """Numbers of draws missing before each that is kept, and after the last, (m + 1,)."""
@@ -250,11 +565,24 @@ def measured(points: Any, middle: Any, log_scale: Any, units: ElementUnits, xp: 
     return xp.arcsinh(z), slopes - 0.5 * xp.log(1 + z**2)
 
 
+def ends_of(
+    ends: tuple[float, float], middle: Any, log_scale: Any, units: ElementUnits, xp: Any = np
+) -> tuple[Any, Any]:
+    """Two numbers, which may be infinite, in some units: each (k, 1)."""
+    # Shapes: middle, log_scale (k, 1).
+    found = []
+    for end, far in zip(ends, (-FAR, FAR), strict=True):
+        none = np.isinf(end) or (units.logarithm and end <= 0)
+        at = far + 0.0 * middle if none else measured(end + 0.0 * middle, middle, log_scale, units, xp)[0]
+        found.append(xp.clip(at, -FAR, FAR))
+    return found[0], found[1]
+
+
 @dataclass(frozen=True, eq=False)
 class Elements:
     """Data sets in some units, and the functions of the parameters by which their mixture may move."""
 
-    # Shapes: level_coefficients (1 + q + l, 2); z (n, e); slopes (n, e); features (n, f).
+    # Shapes: level_coefficients (1 + q + l, 2); z, slopes, quantiles (n, e); features (n, f); weights (n,).
 
     units: ElementUnits
     level: Landmarks
@@ -264,15 +592,31 @@ class Elements:
     basis: Basis
     smooth: np.ndarray
     features: np.ndarray
+    quantiles: np.ndarray
+    """Of each row: its numbers, where all have a density."""
+    weights: np.ndarray | None = None
+    """Of rows in a first guess, where some numbers have no density."""
+    some: Observed | None = None
 
     def fitted(
         self, parts: int, held_out: np.ndarray, seed: int, tried: tuple[float, ...], numbers: int
     ) -> FittedFunctions:
         """The mixture of so many parts: see `fit_functions`."""
         penalties = self.basis.penalties[self.smooth]
-        start = regress(self.features, penalties, start_of_groups(self.z, parts)).coefficients
+        start = _regressed(self.features, penalties, start_of_groups(self.quantiles, parts), self.weights)
         rng = np.random.default_rng(seed)
-        return fit_functions(self.z, self.features, penalties, start, held_out, rng, tried, numbers)
+        return fit_functions(
+            self.z, self.features, penalties, start, held_out, rng, tried, numbers, some=self.some
+        )
+
+
+def _regressed(
+    features: np.ndarray, penalties: np.ndarray, points: np.ndarray, weights: np.ndarray | None
+) -> np.ndarray:
+    """Coefficients (f, e) of a ridge regression of points (n, e), of rows that may have weights (n,)."""
+    if weights is None:
+        return regress(features, penalties, points).coefficients
+    return regress_with_common_weights(features, penalties, points, weights).coefficients
 
 
 class KnownKernels(NamedTuple):
@@ -293,6 +637,7 @@ def begin(
     search: MeanSearch = USUAL,
     bend: bool = False,
     *,
+    ends: tuple[float, float] = (-np.inf, np.inf),
     # Landmarks of the kernel of the functions.
     landmarks_of_kernel: int = 300,
     # Functions that are used, the smoothest ones.
@@ -303,26 +648,55 @@ def begin(
     bent_share: float = 0.999,
     far: float = 30.0,
 ) -> Elements:
-    """The numbers y (n, e) in units, and a kernel for their density; `bend`: use asinh for long tails."""
+    """The numbers y (n, e) in units, and a kernel for their density; `bend`: use asinh for long tails.
+
+    Where a number is NaN it has no density; a row of which too little is left has no level, but NaN.
+    """
     rng = np.random.default_rng(seed)
-    level, coefficients = _still(levels.mean(axis=0), theta.shape[1])
+    there, shown = ~np.isnan(y), ~np.isnan(levels[:, 0])
+    whole = bool(there.all())
+    # What is missing has no part in a first guess.
+    weights = None if whole else np.where(shown, 1.0, 1e-9)
+
+    def basis_of(points: np.ndarray, kernel: Landmarks | None) -> tuple[Basis, np.ndarray]:
+        if whole or kernel is not None:
+            return mean_basis(theta, points, landmarks_of_kernel, rng, kernel, search)
+        chosen, _ = mean_basis(theta[shown], points[shown], landmarks_of_kernel, rng, None, search)
+        # Its landmarks among all rows: elements that have a density are rare where they are needed as well.
+        return mean_basis(theta, points, landmarks_of_kernel, rng, chosen.landmarks, search)
+
+    level, coefficients = _still(levels[shown].mean(axis=0), theta.shape[1])
+    levels = np.where(shown[:, None], levels, coefficients[0])
     if units.moving:
-        of_level, features = mean_basis(
-            theta, levels, landmarks_of_kernel, rng, known and known.level, search
-        )
-        found = regress(features, of_level.penalties, levels)
-        level, coefficients = of_level.landmarks, of_level.mix @ found.coefficients
+        of_level, features = basis_of(levels, known and known.level)
+        found = _regressed(features, of_level.penalties, levels, weights)
+        level, coefficients = of_level.landmarks, of_level.mix @ found
     at = level.combined(theta, coefficients)
     if bend:
         away = np.abs(y - at[:, :1]) * np.exp(-at[:, 1:])
-        units = units._replace(bent=bool(np.quantile(away, bent_share) > far))
-    z, slopes = measured(y, at[:, :1], at[:, 1:], units._replace(logarithm=False))
-    groups = start_of_groups(z, groups_for_kernel)
+        units = units._replace(bent=bool(np.nanquantile(away, bent_share) > far))
+    in_units = units._replace(logarithm=False)
+    z, slopes = measured(y, at[:, :1], at[:, 1:], in_units)
+    slopes = np.where(there, slopes, 0.0)
+    some = None
+    if not whole:
+        some = Observed(there, np.hstack(ends_of(ends, at[:, :1], at[:, 1:], in_units)))
+    quantiles = z if whole else _quantiles(z, shown)
+    groups = start_of_groups(quantiles, groups_for_kernel)
     groups = groups[:, np.ptp(groups, axis=0) > 0]  # of one number there is no deviation
-    basis, features = mean_basis(theta, groups, landmarks_of_kernel, rng, known and known.law, search)
+    basis, features = basis_of(groups, known and known.law)
     smooth = np.argsort(basis.penalties, kind="stable")[:smoothest]
-    slopes = np.broadcast_to(slopes, z.shape)
-    return Elements(units, level, coefficients, z, slopes, basis, smooth, features[:, smooth])
+    z = z if whole else np.where(there, z, 0.0)
+    of_basis = basis, smooth, features[:, smooth]
+    return Elements(units, level, coefficients, z, slopes, *of_basis, quantiles, weights, some)
+
+
+def _quantiles(z: np.ndarray, shown: np.ndarray) -> np.ndarray:
+    """Quantiles (n, e) of the numbers (n, e) of each row that are there; zeros in rows that show no level."""
+    e = z.shape[1]
+    ordered, counts = np.sort(z, axis=1), np.sum(~np.isnan(z), axis=1)  # what is missing is last
+    places = ((np.arange(e) + 0.5) * counts[:, None] / e).astype(int)
+    return np.where(shown[:, None], np.take_along_axis(ordered, places, axis=1), 0.0)
 
 
 def _still(level: np.ndarray, parameters: int) -> tuple[Landmarks, np.ndarray]:
@@ -337,25 +711,22 @@ def levels_of(
     *,
     # A row's median distance from its middle, at least: its logarithm is taken.
     least_distance: float = 1e-9,
-    # As where they are recognised: see `seems_exchangeable`.
-    fewest: int = 8,
-    most_equal: float = 0.001,
+    # Numbers of a row of which some are missing, where most rows have as many.
+    fewest_there: int = 4,
 ) -> np.ndarray:
-    """Median and log median distance from it of each row, (n, 2)."""
-    if y.shape[1] < fewest:
-        raise ValueError(
-            f"there are {y.shape[1]} statistics; the form for independent draws of one distribution takes at "
-            f"least {fewest} of them: take another form"
-        )
-    middle = np.median(y, axis=1)
-    distance = np.median(np.abs(y - middle[:, None]), axis=1)
-    equal = float(np.mean(np.diff(np.sort(y, axis=1), axis=1) == 0))
-    if equal > most_equal:
-        raise ValueError(
-            f"{equal:.1%} of the neighbours among a row's sorted statistics are equal; the form for "
-            "independent draws of one distribution is for continuous ones: take another form"
-        )
-    return np.column_stack([middle, np.log(np.maximum(distance, least_distance))])
+    """Median and log median distance from it of each row, (n, 2); NaN of a row with fewer numbers."""
+    counts = np.sum(~np.isnan(y), axis=1)
+    found = np.full((len(y), 2), np.nan)
+    shown = np.ones(len(y), dtype=bool)
+    if counts.min() < y.shape[1]:
+        shown = counts >= np.clip(np.median(counts[counts > 0]), 1, fewest_there)
+    values = y[shown]
+    middle = np.nanmedian(values, axis=1)
+    distance = np.nanmedian(np.abs(values - middle[:, None]), axis=1)
+    if np.any(counts[shown] == 1):  # by itself a number has no distance
+        distance[counts[shown] == 1] = np.nanmedian(np.abs(values - np.nanmedian(values)))
+    found[shown] = np.column_stack([middle, np.log(np.maximum(distance, least_distance))])
+    return found
 
 
 def less_skewed(points: np.ndarray) -> bool:

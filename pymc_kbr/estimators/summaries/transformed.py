@@ -110,6 +110,19 @@ class Transformed:
             tuple((int(np.flatnonzero(columns == n)[0]), kind) for n, kind in self.refused if n in columns),
         )
 
+    def without(self, columns: np.ndarray) -> Transformed:
+        """The same where some statistics, by their numbers, have no part, as if they did not vary."""
+        left = ~np.isin(np.flatnonzero(self.kept), columns)
+        kept, places = self.kept.copy(), np.flatnonzero(left)
+        kept[columns] = False
+        return replace(
+            self,
+            kept=kept,
+            cells=tuple(self.cells[i] for i in places),
+            curves=tuple(self.curves[i] for i in places),
+            scaler=self.scaler.of_columns(places),
+        )
+
     def transform(self, statistics: np.ndarray) -> np.ndarray:
         """Rows of statistics (k, d) as coordinates (k, q); discrete ones by the middles of their cells.
 
