@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from sklearn.base import clone
@@ -26,14 +26,14 @@ from pymc_kbr.estimators.fitted_table import in_deviations
 from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
 from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.estimators.sets.features import columns_of_sets
-from pymc_kbr.posterior.arviz import to_arviz
+from pymc_kbr.posterior.arviz import check_var_names, to_arviz
 from pymc_kbr.rounds.adaptive import TooCoarse, simulate_in_rounds
 from pymc_kbr.rounds.arguments import check_kinds, validate_arguments, warn_of_no_effect
 from pymc_kbr.selection.fitted_for import Candidates, account, check_choice, check_rows_for, fitted_for
 from pymc_kbr.selection.select import IN_MEMORY
 from pymc_kbr.simulation import SimulationOptions, simulate
 from pymc_kbr.simulation.model.changed_data import with_data_of
-from pymc_kbr.simulation.model.read import model_of_table, refuse_without_simulator
+from pymc_kbr.simulation.model.read import model_in_context, model_of_table, refuse_without_simulator
 from pymc_kbr.simulation.options import Clock
 from pymc_kbr.simulation.prior.density import known_densities
 from pymc_kbr.simulation.prior.model_prior import with_its_support
@@ -50,11 +50,41 @@ FITTED: dict[int, Estimator] = {}
 """The fitted estimators of results that are still in memory, by the results' identities."""
 
 
+_WHY = {
+    "draws are independent, so that nothing is tuned and nothing has to converge": (
+        "tune target_accept step init initvals n_init jitter_max_retries nuts nuts_sampler "
+        "nuts_sampler_kwargs discard_tuned_samples compute_convergence_checks keep_warning_stat"
+    ),
+    "posteriors come from one table of simulations (`simulations`, `estimator`, `rounds`)": (
+        "kernel start threshold correlation_threshold epsilon distance"
+    ),
+    "the result is always that of ArviZ": "return_inferencedata idata_kwargs trace callback",
+    "`cores` and `executor` say where simulations run": "mp_ctx blas_cores",
+}
+NOT_HERE = {name: why for why, names in _WHY.items() for name in names.split()}
+"""Arguments of `pm.sample` and `pm.sample_smc` that `sample_abc` has no use for, and why."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _explains(function: F) -> F:
+    """Answer arguments of PyMC's samplers in a sentence."""
+
+    @wraps(function)
+    def explained(*args: Any, **given: Any) -> Any:
+        for name in given.keys() & NOT_HERE.keys():
+            raise TypeError(f"sample_abc has no argument {name!r}: {NOT_HERE[name]}; leave it out")
+        return function(*args, **given)
+
+    return cast(F, explained)
+
+
+@_explains
 @default_arithmetic
 def sample_abc(
     draws: int = 1000,
     *,
-    chains: int = 2,
+    chains: int | None = 2,
     estimator: str | Estimator = "auto",
     candidates: Sequence[str | Estimator] | None = None,
     simulations: int = 10_000,
@@ -63,7 +93,7 @@ def sample_abc(
     prior: Any = None,
     calibration: Calibration | None = None,
     random_seed: int | np.random.Generator | None = None,
-    cores: int = 1,
+    cores: int | None = 1,
     executor: Executor | Any | None = None,
     store: str | Path | None = None,
     on_failure: str = "raise",
@@ -71,6 +101,7 @@ def sample_abc(
     progressbar: bool = True,
     rounds: int | str | None = None,
     statistics: Sequence[str] | None = None,
+    var_names: Sequence[str] | None = None,
 ) -> Any:
     """Sample the posterior of a model whose likelihood is only known as a simulator.
 
@@ -79,8 +110,8 @@ def sample_abc(
     draws : int
         Number of posterior draws of each chain, as in PyMC: there are chains times as many in all.
     chains : int
-        Parts that independent draws come in. Nothing is done for each of them: they are there for what in
-        ArviZ compares chains.
+        Parts that independent draws come in; two where it is None. Nothing is done for each of them: they are
+        there for what in ArviZ compares chains.
     estimator : str or Estimator
         A name, with its defaults, or an estimator with settings of your own; one that was fitted to
         `reference_table`, in memory and as it is given here, is not fitted again. "auto" tries estimators and
@@ -109,7 +140,7 @@ def sample_abc(
     calibration : Calibration, optional
         What `calibrate` found for this estimator: marginal quantiles of the draws are corrected by it, and
         the attribute ``recalibrated`` of the result says so.
-    random_seed : int or numpy.random.Generator, optional
+    random_seed : int, list of int or numpy.random.Generator, optional
     cores, executor, store, on_failure, timeout, progressbar
         As in `simulate`. A reference table has its own meaning of failed simulations: with "drop" the
         posterior and ``log_evidence`` include the probability of success.
@@ -126,6 +157,8 @@ def sample_abc(
         The posterior given only these statistics, by the names of columns or of whole variables. The
         reference table in the result has all of them, and the attribute ``statistics_used`` names these, one
         a line. Statistics that are missing in the data (NaN) are left out in any case, in the same way.
+    var_names : sequence of str, optional
+        The variables, free or deterministic, that the group ``posterior`` has; all where left out.
 
     Returns
     -------
@@ -146,7 +179,8 @@ def sample_abc(
         an effective sample size below 100.
     PosteriorWarning
         For each reason not to trust the posterior: see `pymc_kbr.checking.diagnostics`. The attribute
-        ``warnings`` of the result has them, too, one a line after its name.
+        ``warnings`` of the result has them, too, one a line after its name. What is only worth knowing, such
+        as that the posterior touches the prior's edge, is in the attribute ``notes``.
 
     Examples
     --------
@@ -160,6 +194,7 @@ def sample_abc(
     >>> dict(idata["posterior"].sizes)
     {'chain': 2, 'draw': 500}
     """
+    chains = 2 if chains is None else chains
     whole("draws", draws)
     whole("chains", chains)
     whole("simulations", simulations)
@@ -169,6 +204,8 @@ def sample_abc(
     given = None if isinstance(estimator, str) and estimator == "auto" else make_estimator(estimator)
     check_choice(candidates, given)
     validate_arguments(given, prior, calibration, reference_table, store, rounds, statistics)
+    if var_names is not None:
+        check_var_names(var_names, _variables(reference_table, model))
     how: dict[str, Any] = {
         "random_seed": random_seed,
         "cores": cores,
@@ -248,7 +285,9 @@ def sample_abc(
     warn(concerns)
     if words := table.provenance.get("interrupted"):  # of which the simulation has warned
         concerns.append(Concern("interrupted", words))
-    notes["warnings"] = "\n".join(f"{concern.name}: {concern.message}" for concern in concerns)
+    for kind, doubt in (("warnings", True), ("notes", False)):
+        some = [concern for concern in concerns if concern.doubt == doubt]
+        notes[kind] = "\n".join(f"{concern.name}: {concern.message}" for concern in some)
     notes |= {"rounds": table.origin.rounds} if table.origin.rounds else {}
     left_out = all_statistics.without_missing() is not all_statistics
     notes |= {"statistics_used": "\n".join(table.statistic_names)} if left_out or statistics else {}
@@ -258,7 +297,8 @@ def sample_abc(
         told["weights"] = np.exp(-weighting.success.log_probability(table.parameters))
     told["log_densities"] = log_densities(fitted, drawn, observed, known)
     held: dict[str, Any] = {"table": all_statistics, "model": model, "prior": new, "store": path}
-    result = to_arviz(table.origin.of_whole_prior(posterior, new), drawn, chains=chains, **held, **told)
+    whole_prior = table.origin.of_whole_prior(posterior, new)
+    result = to_arviz(whole_prior, drawn, chains=chains, var_names=var_names, **held, **told)
     FITTED[id(result)] = fitted
     weakref.finalize(result, FITTED.pop, id(result), None)
     return result
@@ -306,6 +346,17 @@ def estimator_of(result: Any) -> Estimator:
             "`select(table)` chooses one, and `save` keeps it"
         )
     return fitted
+
+
+def _variables(reference_table: ReferenceTable | StoredTable | None, model: pm.Model | None) -> list[str]:
+    """Names of the variables that a posterior can have."""
+    if reference_table is None:
+        model = model_in_context(model)
+        names = [one.name for one in model.free_RVs]
+    else:
+        model = model_of_table(cast("ReferenceTable", reference_table), model)
+        names = [one.name for one in reference_table.parameter_columns.variables]
+    return names if model is None else [*names, *(one.name for one in model.deterministics)]
 
 
 def _simulated(

@@ -118,10 +118,12 @@ def check_seed(random_seed: Any, name: str = "random_seed") -> None:
     """Refuse what is no seed: see `generator_of`."""
     if isinstance(random_seed, np.random.Generator | np.random.SeedSequence | np.random.BitGenerator | None):
         return
-    numbers = random_seed if isinstance(random_seed, list | tuple) and random_seed else [random_seed]
+    several = isinstance(random_seed, list | tuple | np.ndarray) and np.size(random_seed)
+    numbers = list(random_seed) if several else [random_seed]
     if any(isinstance(one, bool) or not isinstance(one, int | np.integer) for one in numbers):
         raise TypeError(
-            f"{name} is {shown(random_seed)}; give None, a whole number or a numpy.random.Generator"
+            f"{name} is {shown(random_seed)}; give None, a whole number, several of them or a "
+            "numpy.random.Generator"
         )
     if any(one < 0 for one in numbers):
         raise ValueError(f"{name} is {shown(random_seed)}; it must not be negative")

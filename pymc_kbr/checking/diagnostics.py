@@ -18,10 +18,11 @@ from pymc_kbr.posterior.posterior import Posterior, PosteriorWarning
 
 @dataclass(frozen=True)
 class Concern:
-    """One reason not to trust a posterior."""
+    """One reason not to trust a posterior; or, where it is none, something that is worth knowing of it."""
 
     name: str
     message: str
+    doubt: bool = True
 
 
 def diagnose(
@@ -58,9 +59,9 @@ def diagnose(
 
 
 def warn(concerns: list[Concern]) -> None:
-    """Show concerns as warnings, but for the one of which the estimator has warned itself."""
+    """Show reasons for doubt as warnings, but for the one of which the estimator has warned itself."""
     for concern in concerns:
-        if concern.name != "impossible":
+        if concern.doubt and concern.name != "impossible":
             warnings.warn(concern.message, PosteriorWarning, stacklevel=users_line())
 
 
@@ -230,7 +231,7 @@ def _ridge_raised(posterior: Posterior) -> Concern | None:
 
 
 def _edges(draws: np.ndarray, seen: Signs) -> list[Concern]:
-    return [Concern("edge", message) for message in edge_messages(draws, seen)]
+    return [Concern("edge", message, doubt) for message, doubt in edge_messages(draws, seen)]
 
 
 def _coverage(
@@ -283,8 +284,11 @@ def edge_messages(
     # Share of draws near bounds of rounds from which they may cut the posterior off: half a hundredth of a
     # normal posterior is then beyond them.
     cut_share: float = 0.05,
-) -> list[str]:
-    """What there is to say of edges."""
+) -> list[tuple[str, bool]]:
+    """What there is to say of edges, and whether it is a doubt: where bounds may cut the posterior off.
+
+    At the prior's own edge the posterior is right for this prior.
+    """
     # Shapes: draws (m, p).
     touching = bounded_share if seen.between_bounds else edge_share
     why = (
@@ -299,10 +303,11 @@ def edge_messages(
         below, above = _shares_beyond(drawn, seen.cut[:, j])
         for side, share in (("lower", below), ("upper", above)):
             if share >= cut_share:
-                found.append(
+                words = (
                     f"{share:.0%} of the draws of {name!r} lie near the {side} end of the rows that the last "
                     "round kept, and the posterior may be cut off there; simulate more, or in more rounds"
                 )
+                found.append((words, True))
         # A discrete parameter may have both quantiles at one value, and no edge to lie beyond.
         if not seen.edges[0, j] < seen.edges[1, j]:
             continue
@@ -310,7 +315,7 @@ def edge_messages(
         for side, share in (("lower", below), ("upper", above)):
             if share >= touching:
                 where = f"{share:.0%} of the draws of {name!r} lie in the {side} {seen.tail:.0%} of the prior"
-                found.append(f"{where}: {why}")
+                found.append((f"{where}: {why}", seen.between_bounds))
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -55,6 +55,7 @@ def to_arviz(
     timings: dict[str, float] | None = None,
     notes: dict[str, Any] | None = None,
     log_densities: dict[str, dict[str, np.ndarray]] | None = None,
+    var_names: Sequence[str] | None = None,
 ) -> Any:
     """Pack a posterior and its draws for ArviZ; also the method `Posterior.to_arviz`.
 
@@ -87,6 +88,8 @@ def to_arviz(
         dicts with the same keys becomes a group: the key is its dimension, those of the dicts its variables.
     log_densities : dict of dict of ndarray of shape (chains * draws,), optional
         Groups of log densities at the draws, by the names of the variables whose densities they are.
+    var_names : sequence of str, optional
+        The variables, free or deterministic, that ``posterior`` has; all where left out.
 
     Returns
     -------
@@ -133,6 +136,9 @@ def to_arviz(
     groups = {"posterior": _dataset(columns.split(drawn), columns, dims, coords, chains)}
     if model is not None and model.deterministics:
         groups["posterior"] = _with_deterministics(groups["posterior"], model)
+    if var_names is not None:
+        check_var_names(var_names, list(map(str, groups["posterior"].data_vars)))
+        groups["posterior"] = groups["posterior"][list(var_names)]
     weighted = _dataset(columns.split(posterior.atoms), columns, dims, coords)
     # A parameter may have such a name.
     prefix = "atom_" if {"weight", "simplex_weight"} & set(weighted.variables) else ""
@@ -157,6 +163,15 @@ def to_arviz(
         # What a group says of itself goes before what is said of all.
         dataset.attrs = attributes | dataset.attrs
     return pack(groups)
+
+
+def check_var_names(var_names: Any, known: Sequence[str]) -> None:
+    """Refuse names that are none of a posterior's variables."""
+    if isinstance(var_names, str) or not isinstance(var_names, Sequence):
+        raise TypeError(f"var_names is {shown(var_names)}; give a list of names of variables")
+    unknown = [name for name in var_names if name not in known]
+    if unknown or not var_names:
+        raise ValueError(f"var_names is {list(var_names)}; give some of the variables {list(known)}")
 
 
 def _check_kinds(posterior: Any, table: Any, model: Any, prior: Any, store: Any, estimator: Any) -> None:

@@ -44,7 +44,7 @@ def learn_simulators(
     trials: Collection[str] = (),
     outside: str = "-inf",
     random_seed: int | np.random.Generator | None = None,
-    cores: int = 1,
+    cores: int | None = 1,
     executor: Executor | Any | None = None,
     store: str | Path | None = None,
     on_failure: str = "raise",

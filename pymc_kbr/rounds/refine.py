@@ -32,7 +32,7 @@ def refine(
     estimator: str | Estimator | None = None,
     prior_share: float = 0.1,
     random_seed: int | np.random.Generator | None = None,
-    cores: int = 1,
+    cores: int | None = 1,
     executor: Executor | Any | None = None,
     store: str | Path | None = None,
     on_failure: str = "raise",

@@ -55,7 +55,7 @@ def zoom(
     scale: bool | str | None = None,
     noise: Any = None,
     random_seed: int | np.random.Generator | None = None,
-    cores: int = 1,
+    cores: int | None = 1,
     executor: Executor | Any | None = None,
     store: str | Path | None = None,
     on_failure: str = "raise",

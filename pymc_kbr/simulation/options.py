@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pymc_kbr.arrays.refusals import check_seed, flag, one_of, path_of, shown, whole
+from pymc_kbr.arrays.threads import cores
 from pymc_kbr.simulation.model.read import ModelGraph
 from pymc_kbr.simulation.prior.proposal import Proposal
 from pymc_kbr.simulation.prior.truncated import Within
@@ -49,7 +50,7 @@ class SimulationOptions:
     draws: int
     random_seed: int | np.random.Generator | None = None
     within: Within | None = None
-    cores: int = 1
+    cores: int | None = 1
     executor: Executor | Any | None = None
     store: str | Path | None = None
     on_failure: str = "raise"
@@ -62,7 +63,8 @@ class SimulationOptions:
 
     def __post_init__(self) -> None:
         whole("draws", self.draws)
-        whole("cores", self.cores)
+        if self.cores is not None:
+            whole("cores", self.cores)
         check_seed(self.random_seed)
         if self.store is not None:
             path_of("store", self.store)
@@ -89,10 +91,15 @@ class SimulationOptions:
             )
 
     @property
+    def workers(self) -> int:
+        """The number of cores: all of them where it is None."""
+        return cores() if self.cores is None else self.cores
+
+    @property
     def isolates_first_rows(self) -> bool:
         """Whether the first rows are tried in a process of their own: they may hang, or end it."""
         return self.executor is None and (
-            self.timeout is not None or (self.cores > 1 and self.batched is False)
+            self.timeout is not None or (self.workers > 1 and self.batched is False)
         )
 
 

@@ -230,7 +230,7 @@ def _new_store(
         path,
         rows=options.draws,
         chunk_rows=rows_a_stored_chunk(
-            way.simulator, simulation.prior, options.draws, first_rows.seconds, options.cores
+            way.simulator, simulation.prior, options.draws, first_rows.seconds, options.workers
         ),
         parameters=graph.parameters.names,
         statistics=graph.statistics.names,
@@ -431,7 +431,7 @@ def _some_rows(
     fewest: int = 10,
 ) -> Any:
     options, simulator = simulation.options, simulation.simulator
-    most = rows_a_chunk(way.simulator, options.draws, first_rows.seconds, options.cores)
+    most = rows_a_chunk(way.simulator, options.draws, first_rows.seconds, options.workers)
     most = max(most, fewest) if changed else most
     good = np.flatnonzero(done)
     if not len(good):
@@ -764,7 +764,7 @@ def _simulate_in_memory(
     with open_simulation(options, forward, entropy_of(options.random_seed)) as simulation:
         first_rows = try_first_rows(simulation, known=False)
         way = choose_execution(simulation, first_rows)
-        chunk_rows = rows_a_chunk(way.simulator, draws, first_rows.seconds, options.cores)
+        chunk_rows = rows_a_chunk(way.simulator, draws, first_rows.seconds, options.workers)
         arrays = InMemory(draws, chunk_rows, graph)
         if head is not None:
             arrays.begin_with(head, way.simulator.block_rows if way.batched else 1)
@@ -932,7 +932,7 @@ def open_simulation(options: SimulationOptions, forward: ForwardModel, entropy: 
     sampler, support = forward.sampler(entropy, options.within, proposal=options.proposal)
     clock.lap("compile")
     simulator = forward.row_simulator(entropy, options.timeout)
-    with Isolated(simulator, options.cores) as isolated:
+    with Isolated(simulator, options.workers) as isolated:
         prior = DrawnPrior(sampler, support)
         yield Simulation(options, forward, entropy, sampler, support, prior, simulator, isolated, clock)
 
@@ -964,7 +964,7 @@ def choose_execution(simulation: Simulation, first_rows: PilotRun, row_by_row: b
     # A table of its own needs no more of its last batch than it has rows.
     if not options.to_be_extended:
         simulator = dataclasses.replace(simulator, block_rows=min(simulator.block_rows, options.draws))
-    if options.cores > 1 and simulator.batch is None:
+    if options.workers > 1 and simulator.batch is None:
         check_picklable(forward.graph)
     simulation.clock.lap("check")
     return ExecutionPlan(simulator, reason)
@@ -1000,7 +1000,7 @@ def simulate_rows(
             way.simulator,
             prior,
             whole,
-            cores=options.cores,
+            cores=options.workers,
             executor=options.executor,
             started=started,
             store=options.store,
@@ -1033,7 +1033,7 @@ def provenance_of(simulation: Simulation, way: ExecutionPlan) -> dict[str, str]:
         "simulated": IN_BATCHES if way.batched else ROW_BY_ROW,
         "why": way.reason,
         "prior_drawn": IN_BATCHES if sampler.batched else ROW_BY_ROW,
-        "cores": str(options.cores) if options.executor is None else type(options.executor).__name__,
+        "cores": str(options.workers) if options.executor is None else type(options.executor).__name__,
         **sampler.provenance(),
         **simulation.origin.words,
         **versions(),

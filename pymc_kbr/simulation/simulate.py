@@ -28,7 +28,7 @@ def simulate(
     model: pm.Model | None = None,
     random_seed: int | np.random.Generator | None = None,
     within: Within | None = None,
-    cores: int = 1,
+    cores: int | None = 1,
     executor: Executor | Any | None = None,
     store: str | Path | None = None,
     on_failure: str = "raise",
@@ -48,14 +48,16 @@ def simulate(
         density of those unconnected with it is not simulated and matched: it weights the
         rows, with the model's Potentials, as `prior_ratio`.
     random_seed : int or numpy.random.Generator, optional
-        The same seed gives the same table, bit for bit, with any number of cores. A longer table of
+        Or a list of whole numbers, as seeds of chains are given in PyMC: together they are one seed. The same
+        seed gives the same table, bit for bit, with any number of cores. A longer table of
         the same seed begins with the shorter one.
     within : dict of str to pair of array_like, optional
         Lower and upper bound of every parameter: the prior is drawn between them, and the table's support
         ends there. Where posteriors are much narrower than the prior this spends simulations where they
         count: see `zoom`.
-    cores : int
-        Workers: processes where simulations run row by row, threads where they run in batches.
+    cores : int or None
+        Workers: processes where simulations run row by row, threads where they run in batches. None: as many
+        as there are cores.
     executor : concurrent.futures.Executor or dask.distributed.Client, optional
         Where to run instead.
     store : str or Path, optional
@@ -152,7 +154,7 @@ def simulate_to_store(
     model: pm.Model | None = None,
     random_seed: int | np.random.Generator | None = None,
     within: Within | None = None,
-    cores: int = 1,
+    cores: int | None = 1,
     executor: Executor | Any | None = None,
     on_failure: str = "raise",
     batched: bool | None = None,

@@ -21,7 +21,7 @@ ROWS_A_STREAM = 1024
 """Rows drawn from one stream where draws are made in batches. Part of what a seed means."""
 
 
-def entropy_of(random_seed: int | np.random.Generator | None) -> int:
+def entropy_of(random_seed: Any) -> int:
     """The number that all streams of one simulation are made from.
 
     Raises
@@ -32,10 +32,10 @@ def entropy_of(random_seed: int | np.random.Generator | None) -> int:
     check_seed(random_seed)
     if random_seed is None:
         return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
-    if isinstance(random_seed, np.random.Generator):
-        # One number is drawn, so that the next table from the same generator is another one.
-        return int(random_seed.integers(2**63))
-    return int(random_seed)
+    if isinstance(random_seed, int | np.integer):
+        return int(random_seed)
+    # Of a generator one number is drawn, so that the next table from it is another one.
+    return int(np.random.default_rng(random_seed).integers(2**63))
 
 
 def streams(entropy: int, purpose: int, number: int, count: int) -> list[np.random.Generator]:

@@ -1,0 +1,86 @@
+"""What users of PyMC are used to: seeds of chains, all cores, some variables, arguments of samplers."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_kbr as pk
+
+FAST = {"simulations": 200, "estimator": "rejection", "progressbar": False}
+
+
+@pytest.fixture(scope="module")
+def model():
+    with pm.Model() as made:
+        mean = pm.Normal("mean", 0, 1)
+        pm.Normal("other", 0, 1, shape=2)
+        pm.Deterministic("double", 2 * mean)
+        pm.Simulator("y", lambda rng, m, size: rng.normal(m, 1, size), mean, observed=[0.3])
+    return made
+
+
+def draws(model, **given):
+    return pk.sample_abc(20, model=model, **FAST, **given)["posterior"]
+
+
+def test_seeds_of_chains_are_one_seed(model):
+    one, again, other = (
+        draws(model, random_seed=seed)["mean"] for seed in ([1, 2], np.array([1, 2]), [1, 3])
+    )
+    np.testing.assert_array_equal(one, again)
+    assert not np.array_equal(one, other)
+    table = pk.simulate(20, model=model, random_seed=[1, 2], progressbar=False)
+    np.testing.assert_array_equal(
+        table.parameters, pk.simulate(20, model=model, random_seed=table.seed, progressbar=False).parameters
+    )
+
+
+def test_all_cores_and_chains_as_they_come(model):
+    plain = draws(model, random_seed=1)
+    np.testing.assert_array_equal(draws(model, random_seed=1, cores=None, chains=None)["mean"], plain["mean"])
+
+
+def test_some_variables(model):
+    found = draws(model, random_seed=1, var_names=["double", "other"])
+    assert set(found.data_vars) == {"double", "other"}
+    table = pk.simulate(200, model=model, random_seed=1, progressbar=False)
+    some = pk.sample_abc(20, reference_table=table, estimator="rejection", var_names=["mean"], random_seed=1)
+    assert set(some["posterior"].data_vars) == {"mean"}
+
+
+@pytest.mark.parametrize(
+    ("names", "error", "words"),
+    [
+        ("mean", TypeError, "give a list"),
+        (["mena"], ValueError, "'mena'.*'mean', 'other', 'double'"),
+        ([], ValueError, "give some"),
+    ],
+)
+def test_names_that_are_none_are_refused_before_any_simulation(model, names, error, words):
+    with pytest.raises(error, match=words):
+        pk.sample_abc(20, model=model, simulations=10**9, var_names=names)
+
+
+@pytest.mark.parametrize(
+    ("argument", "words"),
+    [
+        ({"tune": 1000}, "nothing is tuned"),
+        ({"target_accept": 0.9}, "draws are independent"),
+        ({"threshold": 0.5}, "`simulations`, `estimator`, `rounds`"),
+        ({"return_inferencedata": True}, "that of ArviZ"),
+        ({"mp_ctx": "spawn"}, "`executor`"),
+        ({"drows": 10}, "unexpected keyword argument 'drows'"),
+    ],
+)
+def test_what_there_is_no_use_for_is_answered(model, argument, words):
+    with pytest.raises(TypeError, match=words):
+        pk.sample_abc(20, model=model, simulations=10**9, **argument)
+
+
+def test_at_the_priors_own_edge_a_posterior_is_right_and_has_a_note():
+    with pm.Model() as model:
+        rate = pm.Uniform("rate", 0, 1)
+        pm.Simulator("y", lambda rng, r, size: rng.normal(r, 0.02, size), rate, observed=[0.0])
+    found = pk.sample_abc(200, model=model, **FAST | {"simulations": 4_000}, random_seed=1)["posterior"]
+    assert found.attrs["notes"].startswith("edge: ")
+    assert "edge" not in found.attrs["warnings"]
