@@ -219,12 +219,15 @@ def sample_abc(
         warn_of_no_effect(asked)
     rng = generator_of(random_seed)
     stored = reference_table if isinstance(reference_table, StoredTable) else None
+    seconds = Clock()
     table, before = _in_memory(reference_table), None
     if table is None:
         refuse_without_simulator(model)
         alone = all(other is None for other in (store, prior, calibration, statistics))
         table, before = _simulated(simulations, model, rounds, store, (given, candidates), how, alone=alone)
-    seconds, model = Clock(), model_of_table(table, model)
+        # What is not simulating: the look at the first simulations, and what rounds are drawn from.
+        seconds.lap("rounds", without=sum(table.timings.values()))
+    model = model_of_table(table, model)
     table = with_its_support(table, model)
     if reference_table is not None:
         table = with_data_of(table, model)
@@ -258,7 +261,9 @@ def sample_abc(
     else:
         if fitted.selection_ and fitted.selection_.interrupted:
             interrupted.append(fitted.selection_.interrupted)
-    seconds.lap("fit")
+    if fitted.selection_ and before is None:
+        seconds.laps["choose"] = fitted.selection_.seconds - fitted.selection_.seconds_of_fit
+    seconds.lap("fit", without=seconds.laps.get("choose", 0.0))
     with working(progressbar, f"Conditioning {type(fitted).__name__}"):
         (posterior,) = fitted.for_draws(chains * draws).posteriors(observed)
     seconds.lap("condition")
@@ -277,7 +282,7 @@ def sample_abc(
             coarse = coarseness_of(fitted, posterior, table, known.log_prior, rng)
     except KeyboardInterrupt:
         interrupted.append("the check whether the table is too coarse was interrupted")
-    seconds.lap("check")
+    seconds.lap("diagnose")
     seen = signs_of(table, scaled, fitted.table_)
     judged: dict[str, Any] = {"coverage": coverage, "held_out": held_out, "chosen": given is None}
     concerns = diagnose(posterior, drawn, seen, coarse=coarse, **judged)

@@ -1,5 +1,7 @@
 """What users of PyMC are used to: seeds of chains, all cores, some variables, arguments of samplers."""
 
+import time
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -84,3 +86,24 @@ def test_at_the_priors_own_edge_a_posterior_is_right_and_has_a_note():
     found = pk.sample_abc(200, model=model, **FAST | {"simulations": 4_000}, random_seed=1)["posterior"]
     assert found.attrs["notes"].startswith("edge: ")
     assert "edge" not in found.attrs["warnings"]
+
+
+def test_seconds_are_those_of_all_stages(model):
+    few = {
+        "candidates": ["rejection", "adjusted"],
+        "simulations": 4_000,
+        "progressbar": False,
+        "random_seed": 1,
+    }
+    pk.sample_abc(20, model=model, **few)  # imports, and compiles
+    begun = time.perf_counter()
+    attrs = pk.sample_abc(20, model=model, **few)["posterior"].attrs
+    wall = time.perf_counter() - begun
+    stages = {name.removeprefix("seconds_") for name in attrs if name.startswith("seconds_")}
+    assert {"simulate", "rounds", "fit", "condition", "draw", "diagnose"} <= stages
+    # What is left reads the model, and packs the result.
+    assert wall / 2 < attrs["sampling_time"] < wall
+    of_table = pk.simulate(2_000, model=model, random_seed=1, progressbar=False)
+    del few["simulations"]
+    attrs = pk.sample_abc(20, reference_table=of_table, **few)["posterior"].attrs
+    assert attrs["seconds_choose"] > 0

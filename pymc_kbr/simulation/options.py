@@ -184,8 +184,8 @@ class Clock:
         self.laps = dict(laps or {})
         self._last = time.perf_counter()
 
-    def lap(self, stage: str) -> None:
-        """Note the seconds since the last lap as those of a stage."""
+    def lap(self, stage: str, *, without: float = 0.0) -> None:
+        """Note the seconds since the last lap, without those noted elsewhere, as those of a stage."""
         now = time.perf_counter()
-        self.laps[stage] = self.laps.get(stage, 0.0) + now - self._last
+        self.laps[stage] = self.laps.get(stage, 0.0) + max(0.0, now - self._last - without)
         self._last = now
