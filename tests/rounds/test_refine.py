@@ -457,3 +457,22 @@ def test_uses_that_need_draws_of_the_prior_refuse_other_rows():
     for ratio in (np.ones(3), -table.prior_ratio, 0 * table.prior_ratio):
         with pytest.raises(ValueError, match="prior_ratio"):
             dataclasses.replace(table, prior_ratio=ratio)
+
+
+def test_posteriors_of_a_row_or_two_are_made_no_wider_than_the_prior():
+    """Those of three accepted rows are thousands of times too narrow for others."""
+    with pm.Model() as model:
+        c = pm.LKJCorr("c", eta=2, n=2)
+        scale = pm.HalfNormal("scale", 1)
+        pk.vector_simulator("y", correlated, c, scale, observed=[1.0, 0.3, 0.8])
+    table = pk.refine(500, model=model, rounds=2, estimator="rejection", random_seed=1, **QUIET)
+    assert len(table) + table.origin.left_out == 500
+    assert np.isfinite(table.prior_ratio).all()
+    # The logarithm's standard deviation is 1.1, and proposals are at most some times as wide.
+    assert np.ptp(np.log(table.parameters[:, 1])) < 30
+
+
+def correlated(rng, c, scale, size):
+    c = float(np.ravel(c)[0 if np.size(c) == 1 else 1])
+    y = rng.multivariate_normal([0, 0], [[1, c], [c, 1]], 20) * float(np.ravel(scale)[0])
+    return np.cov(y.T)[np.triu_indices(2)]

@@ -140,7 +140,7 @@ def selection() -> Exact:
     s = pm.Normal("s", 0, 0.5)
 
     def share(n, s):
-        return n * np.exp(s) / (n * np.exp(s) + size_of_all - n)
+        return n * np.exp(s) / (n * np.exp(s) + (size_of_all - n))
 
     def simulate(rng, s, size):
         n, seen = 15, []
