@@ -220,11 +220,12 @@ def sample_abc(
     rng = generator_of(random_seed)
     stored = reference_table if isinstance(reference_table, StoredTable) else None
     seconds = Clock()
-    table, before = _in_memory(reference_table), None
+    table, before, stopped = _in_memory(reference_table), None, False
     if table is None:
         refuse_without_simulator(model)
         alone = all(other is None for other in (store, prior, calibration, statistics))
-        table, before = _simulated(simulations, model, rounds, store, (given, candidates), how, alone=alone)
+        chosen_by = given, candidates
+        table, before, stopped = _simulated(simulations, model, rounds, store, chosen_by, how, alone=alone)
         # What is not simulating: the look at the first simulations, and what rounds are drawn from.
         seconds.lap("rounds", without=sum(table.timings.values()))
     model = model_of_table(table, model)
@@ -245,14 +246,14 @@ def sample_abc(
     how_chosen: dict[str, Any] = {"candidates": candidates, "before": before}
     interrupted: list[str] = []
     try:
-        if before is not None and before.selection_ is None:
-            raise KeyboardInterrupt  # in the choice on the first half
+        if stopped:
+            raise KeyboardInterrupt
         fitted = fitted_for(table, given, new, stored, rng, progressbar, known.log_prior, **how_chosen)
     except KeyboardInterrupt:
         if reference_table is not None:
             raise
         # The simulations would be lost.
-        if before is not None and before.selection_ is not None and not of_sets:
+        if before is not None and not of_sets:
             fitted, instead = before, "the estimator that was fitted to the first rows"
         else:
             fitted = fitted_for(table, Rejection(), new, None, rng, False)
@@ -375,21 +376,21 @@ def _simulated(
     alone: bool,
     # Of a choice by fewer rows chance decides much: half of them are not looked at unasked.
     fewest: int = 2000,
-) -> tuple[ReferenceTable, Estimator | None]:
-    """The table of a model, of the prior or in rounds, and what was chosen on its first half if that does."""
+) -> tuple[ReferenceTable, Estimator | None, bool]:
+    """A model's table, what was chosen on its first half if that does, and whether this was interrupted."""
     given = chosen_by[0]
     if given is not None and isinstance(simulations, int | np.integer) and simulations > 1:
         given.check(simulations)  # before the work; other numbers are refused by `simulate`
     many = isinstance(simulations, int | np.integer) and simulations >= fewest
     if rounds is None and not (alone and many and given is None):
-        return simulate(simulations, model=model, store=store, **how), None
-    looked: list[Estimator] = []
+        return simulate(simulations, model=model, store=store, **how), None, False
+    looked: list[Estimator | None] = []
     if_coarse = partial(
         _if_coarse, chosen_by=chosen_by, model=model, progressbar=how["progressbar"], fine=looked
     )
     options = SimulationOptions(simulations, to_be_extended=False, **how)
     table = simulate_in_rounds(model, rounds, if_coarse, options, partial(check_rows_for, *chosen_by))
-    return table, looked[0] if looked and (given is None or looked[0].selection_ is None) else None
+    return table, looked[0] if looked and given is None else None, None in looked
 
 
 def _if_coarse(
@@ -397,7 +398,7 @@ def _if_coarse(
     chosen_by: tuple[Estimator | None, Candidates],
     model: pm.Model | None,
     progressbar: bool,
-    fine: list[Estimator],
+    fine: list[Estimator | None],
     *,
     # Random numbers of the first look come from the seed and this number.
     stream: int = 22,
@@ -411,7 +412,7 @@ def _if_coarse(
     try:
         fitted = fitted_for(table, estimator, None, None, rng, False, known.log_prior, candidates)
     except KeyboardInterrupt:
-        fine.append(Rejection())
+        fine.append(None)
         raise
     if fitted.selection_ and fitted.selection_.interrupted:
         fine.append(fitted)
