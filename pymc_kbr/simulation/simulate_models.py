@@ -13,6 +13,7 @@ import numpy as np
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.refusals import check_seed, path_of, shown
 from pymc_kbr.simulation.model.read import read_model
+from pymc_kbr.simulation.resume_store import refuse_a_part
 from pymc_kbr.simulation.simulate import simulate
 from pymc_kbr.tables.layout import folder_of_stores
 from pymc_kbr.tables.reference_table import ReferenceTable
@@ -106,8 +107,7 @@ def simulate_models(
             store=None if store is None else Path(store) / f"{name}.zarr",
             **how,
         )
-        if "interrupted" in made[name].provenance:
-            raise KeyboardInterrupt(f"the simulations of {name!r} were interrupted")
+        refuse_a_part(made[name], repr(name))
     return made
 
 
