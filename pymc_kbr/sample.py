@@ -50,6 +50,9 @@ FITTED: dict[int, Estimator] = {}
 """The fitted estimators of results that are still in memory, by the results' identities."""
 
 
+NOT_CHOSEN = Rejection()
+"""In the place of what is fitted to the first simulations, where that was interrupted."""
+
 _WHY = {
     "draws are independent, so that nothing is tuned and nothing has to converge": (
         "tune target_accept step init initvals n_init jitter_max_retries nuts nuts_sampler "
@@ -242,14 +245,14 @@ def sample_abc(
     how_chosen: dict[str, Any] = {"candidates": candidates, "before": before}
     interrupted: list[str] = []
     try:
-        if before is not None and before.selection_ is None:
+        if before is NOT_CHOSEN:
             raise KeyboardInterrupt  # in the choice on the first half
         fitted = fitted_for(table, given, new, stored, rng, progressbar, known.log_prior, **how_chosen)
     except KeyboardInterrupt:
         if reference_table is not None:
             raise
         # The simulations would be lost.
-        if before is not None and before.selection_ is not None and not of_sets:
+        if before is not None and before is not NOT_CHOSEN and not of_sets:
             fitted, instead = before, "the estimator that was fitted to the first rows"
         else:
             fitted = fitted_for(table, Rejection(), new, None, rng, False)
@@ -384,7 +387,7 @@ def _simulated(
     )
     options = SimulationOptions(simulations, to_be_extended=False, **how)
     table = simulate_in_rounds(model, rounds, if_coarse, options, partial(check_rows_for, *chosen_by))
-    return table, looked[0] if looked and (given is None or looked[0].selection_ is None) else None
+    return table, looked[0] if looked and (given is None or looked[0] is NOT_CHOSEN) else None
 
 
 def _if_coarse(
@@ -406,7 +409,7 @@ def _if_coarse(
     try:
         fitted = fitted_for(table, estimator, None, None, rng, False, known.log_prior, candidates)
     except KeyboardInterrupt:
-        fine.append(Rejection())
+        fine.append(NOT_CHOSEN)
         raise
     if fitted.selection_ and fitted.selection_.interrupted:
         fine.append(fitted)

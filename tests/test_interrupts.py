@@ -1,11 +1,15 @@
 """Ctrl-C ends with what there is: simulations so far, or the best estimator so far."""
 
+from importlib import import_module
+
 import numpy as np
 import pymc as pm
 import pytest
 
 import pymc_kbr as pk
 from pymc_kbr.selection import race as race_module
+
+sample_module = import_module("pymc_kbr.sample")
 
 QUIET = {"progressbar": False, "random_seed": 1}
 
@@ -177,6 +181,32 @@ def test_without_a_candidate_simulations_of_this_call_are_in_the_result(monkeypa
         found = pk.sample_abc(50, simulations=1_000, model=model(), candidates=FEW, **QUIET)
     assert found["posterior"].attrs["estimator"] == "Rejection"
     assert len(pk.ReferenceTable.from_arviz(found)) == 1_000
+
+
+def test_a_given_estimator_that_does_for_the_first_simulations_is_that_of_the_posterior():
+    given = {"simulations": 4_000, "estimator": pk.KernelLikelihood("location_scale", 200), "rounds": "auto"}
+    attrs = pk.sample_abc(50, model=model(), **given, **QUIET)["posterior"].attrs
+    assert attrs["rounds"].startswith("none: all 4000 are draws of the prior")
+    assert attrs["estimator"] == "KernelLikelihood"
+    assert "interrupted" not in attrs["warnings"]
+
+
+@pytest.mark.parametrize("given", [{"estimator": "adjusted", "rounds": "auto"}, {"candidates": FEW}])
+def test_an_interrupted_look_at_the_first_simulations_ends_with_these(monkeypatch, given):
+    fit, calls = sample_module.fitted_for, []
+
+    def stopped_at_first(*args, **how):
+        calls.append(args)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return fit(*args, **how)
+
+    monkeypatch.setattr(sample_module, "fitted_for", stopped_at_first)
+    with pytest.warns(pk.PosteriorWarning, match="the fit was interrupted.*rejection ABC"):
+        found = pk.sample_abc(50, simulations=4_000, model=model(), **given, **QUIET)
+    assert found["posterior"].attrs["rounds"] == (
+        "none: interrupted after 2,000 of 4,000 simulations, all draws of the prior"
+    )
 
 
 def test_of_an_interrupted_check_there_is_the_posterior(monkeypatch, table):

@@ -195,9 +195,7 @@ class _Plan:
                 # Other rows in each repetition, as long as the table has them.
                 self.order = np.roll(np.arange(n), -repetition * self.most)
         elif held_out is None:
-            truth = simulate(
-                max(2, observations), model=source, random_seed=int(seeds[1]), progressbar=False
-            )
+            truth = simulate(max(2, observations), model=source, random_seed=int(seeds[1]), progressbar=False)
             refuse_a_part(truth, "the held-out rows")
             self.truth = truth.parameters[:observations]
             rng = np.random.default_rng(int(seeds[2]))
