@@ -224,8 +224,8 @@ def _check(draws: Any, rounds: Any, scale: bool | str | None, random_seed: Any, 
         check_scale(scale)
     if store is not None and not isinstance(random_seed, int | np.integer | list | tuple | np.ndarray):
         raise ValueError(
-            f"random_seed is {shown(random_seed)}; with a store it must be a whole number, or several, so that "
-            "the same call goes on"
+            f"random_seed is {shown(random_seed)}; with a store it must be a whole number, or several, so "
+            "that the same call goes on"
         )
 
 
