@@ -590,6 +590,7 @@ TAKEN_ANYWHERE = {
     "log_prior": "none class function",
 }
 OPTIONAL = [
+    "cores",
     "selection",
     "reference_table",
     "model",
@@ -629,6 +630,8 @@ OPTIONAL = [
 ]
 NOT_CALLED = {
     ("sample_abc of a table", "reference_table"): "none",
+    ("sample_abc", "chains"): "none",
+    ("sample_abc of a table", "chains"): "none",
     ("simulate_to_store", "store"): "text",
     ("simulate_models of two", "store"): "text",
     ("refine", "store"): "text",

@@ -37,6 +37,25 @@ def test_seeds_of_chains_are_one_seed(model):
     )
 
 
+def test_several_numbers_are_a_seed_where_a_store_or_several_models_take_one(model, tmp_path):
+    both = [pk.simulate_models({"one": model}, 20, random_seed=[1, 2], progressbar=False) for _ in range(2)]
+    np.testing.assert_array_equal(both[0]["one"].parameters, both[1]["one"].parameters)
+    rounds = {"rounds": 1, "model": model, "progressbar": False}
+    for name, call in {
+        "refine": lambda **given: pk.refine(100, estimator=pk.Rejection(20), **rounds, **given),
+        "zoom": lambda **given: pk.zoom(2_000, **rounds, **given),
+    }.items():
+        made = [call(random_seed=[1, 2], store=tmp_path / name) for _ in range(2)]
+        np.testing.assert_array_equal(made[0].parameters, made[1].parameters)
+        with pytest.raises(ValueError, match="whole number, or several"):
+            call(random_seed=np.random.default_rng(1), store=tmp_path / name)
+
+
+def test_a_comparison_takes_all_cores(model):
+    few = {"estimators": ["rejection"], "budgets": [200], "repetitions": 1, "observations": 5}
+    assert len(pk.compare(model, **few, cores=None, random_seed=1, progressbar=False)) == 1
+
+
 def test_all_cores_and_chains_as_they_come(model):
     plain = draws(model, random_seed=1)
     np.testing.assert_array_equal(draws(model, random_seed=1, cores=None, chains=None)["mean"], plain["mean"])

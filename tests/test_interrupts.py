@@ -1,11 +1,15 @@
 """Ctrl-C ends with what there is: simulations so far, or the best estimator so far."""
 
+from importlib import import_module
+
 import numpy as np
 import pymc as pm
 import pytest
 
 import pymc_kbr as pk
 from pymc_kbr.selection import race as race_module
+
+sample_module = import_module("pymc_kbr.sample")
 
 QUIET = {"progressbar": False, "random_seed": 1}
 
@@ -87,10 +91,40 @@ def test_zoom_ends_with_the_rows_that_there_are():
     assert len(table) > 100
 
 
-def test_models_that_were_interrupted_are_not_compared():
+@pytest.mark.parametrize("stored", [False, True])
+def test_models_that_were_interrupted_are_not_compared(tmp_path, stored):
+    store = {"store": tmp_path / "models"} if stored else {}
     both = {"one": model(2_000), "two": model()}
     with pytest.raises(KeyboardInterrupt), pytest.warns(UserWarning, match="interrupted after"):
-        pk.simulate_models(both, 5_000, **QUIET)
+        pk.simulate_models(both, 5_000, **store, **QUIET)
+    if stored:  # the same call goes on, and says nothing of what was
+        both = pk.simulate_models({"one": model(), "two": model()}, 5_000, **store, **QUIET)
+        assert [(len(one), "interrupted" in one.provenance) for one in both.values()] == [(5_000, False)] * 2
+
+
+def test_a_comparison_of_estimators_that_was_interrupted_ends():
+    given = {"estimators": ["rejection"], "budgets": [1_000, 5_000], "repetitions": 1, "observations": 10}
+    with pytest.raises(KeyboardInterrupt), pytest.warns(UserWarning, match="interrupted after"):
+        pk.compare(model(2_000), **given, **QUIET)
+
+
+def test_simulators_of_which_one_was_interrupted_are_not_learned():
+    with pm.Model() as two:
+        mean = pm.Normal("mean", 0, 1)
+        pm.Simulator("y", Interrupts(2_000), mean, observed=[0.3])
+        pm.Simulator("z", Interrupts(10**9), mean, observed=[0.3, 0.1])
+    with pytest.raises(KeyboardInterrupt), pytest.warns(UserWarning, match="interrupted after"):
+        pk.learn_simulators(two, 5_000, **QUIET)
+    with pytest.warns(UserWarning, match="interrupted after"):  # the last one is learned from what there is
+        pk.learn_simulators(model(2_000), 5_000, **QUIET)
+
+
+def test_a_posterior_of_a_store_says_that_it_was_interrupted(tmp_path):
+    few = {"simulations": 5_000, "estimator": "rejection", "store": tmp_path / "table.zarr"}
+    found = interrupted(lambda: pk.sample_abc(50, model=model(2_000), **few, **QUIET))
+    assert "interrupted after" in found["posterior"].attrs["warnings"]
+    found = pk.sample_abc(50, model=model(), **few, **QUIET)
+    assert "interrupted" not in found["posterior"].attrs["warnings"]
 
 
 def test_a_posterior_is_that_of_the_simulations_so_far():
@@ -147,6 +181,32 @@ def test_without_a_candidate_simulations_of_this_call_are_in_the_result(monkeypa
         found = pk.sample_abc(50, simulations=1_000, model=model(), candidates=FEW, **QUIET)
     assert found["posterior"].attrs["estimator"] == "Rejection"
     assert len(pk.ReferenceTable.from_arviz(found)) == 1_000
+
+
+def test_a_given_estimator_that_does_for_the_first_simulations_is_that_of_the_posterior():
+    given = {"simulations": 4_000, "estimator": pk.KernelLikelihood("location_scale", 200), "rounds": "auto"}
+    attrs = pk.sample_abc(50, model=model(), **given, **QUIET)["posterior"].attrs
+    assert attrs["rounds"].startswith("none: all 4000 are draws of the prior")
+    assert attrs["estimator"] == "KernelLikelihood"
+    assert "interrupted" not in attrs["warnings"]
+
+
+@pytest.mark.parametrize("given", [{"estimator": "adjusted", "rounds": "auto"}, {"candidates": FEW}])
+def test_an_interrupted_look_at_the_first_simulations_ends_with_these(monkeypatch, given):
+    fit, calls = sample_module.fitted_for, []
+
+    def stopped_at_first(*args, **how):
+        calls.append(args)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return fit(*args, **how)
+
+    monkeypatch.setattr(sample_module, "fitted_for", stopped_at_first)
+    with pytest.warns(pk.PosteriorWarning, match="the fit was interrupted.*rejection ABC"):
+        found = pk.sample_abc(50, simulations=4_000, model=model(), **given, **QUIET)
+    assert found["posterior"].attrs["rounds"] == (
+        "none: interrupted after 2,000 of 4,000 simulations, all draws of the prior"
+    )
 
 
 def test_of_an_interrupted_check_there_is_the_posterior(monkeypatch, table):

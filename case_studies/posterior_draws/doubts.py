@@ -33,7 +33,7 @@ def table(observed: list[float], noise: float = 0.3) -> pk.ReferenceTable:
 
 
 def found(observed: list[float], estimator: Any, noise: float = 0.3) -> list[dict[str, str]]:
-    """The warnings of `sample_abc`, by name and message."""
+    """The warnings and notes of `sample_abc`, by name and message."""
     idata = pk.sample_abc(
         1000,
         reference_table=table(observed, noise),
@@ -41,7 +41,8 @@ def found(observed: list[float], estimator: Any, noise: float = 0.3) -> list[dic
         random_seed=1,
         progressbar=False,
     )
-    lines = idata["posterior"].attrs["warnings"].splitlines()
+    attributes = idata["posterior"].attrs
+    lines = [*attributes["warnings"].splitlines(), *attributes["notes"].splitlines()]
     return [dict(zip(("name", "message"), line.split(": ", 1), strict=True)) for line in lines]
 
 

@@ -36,6 +36,7 @@ from pymc_kbr.selection.select import select
 from pymc_kbr.selection.selection import label
 from pymc_kbr.simulation.predictive import simulate_held_out
 from pymc_kbr.simulation.progress import Bars
+from pymc_kbr.simulation.resume_store import refuse_a_part
 from pymc_kbr.simulation.sample_smc import run_smc
 from pymc_kbr.simulation.simulate import simulate
 from pymc_kbr.tables.reference_table import ReferenceTable
@@ -58,7 +59,7 @@ def compare(
     draws: int = 1000,
     store: str | Path | None = None,
     random_seed: int,
-    cores: int = 1,
+    cores: int | None = 1,
     progressbar: bool = True,
 ) -> pd.DataFrame:
     """Compare estimators on one problem: accuracy, seconds, simulations and memory.
@@ -88,8 +89,8 @@ def compare(
     store : str or Path, optional
         CSV file to which each line is written as soon as it is known. The same call goes on where it ended.
     random_seed : int
-    cores : int
-        Of the simulation.
+    cores : int or None
+        Of the simulation; all of them where it is None.
     progressbar : bool
 
     Returns
@@ -126,7 +127,8 @@ def compare(
     """
     named = _named(estimators)
     whole("draws", draws)
-    whole("cores", cores)
+    if cores is not None:
+        whole("cores", cores)
     flag("modes", modes)
     flag("progressbar", progressbar)
     if store is not None:
@@ -174,7 +176,7 @@ class _Plan:
         observations: int,
         held_out: tuple[np.ndarray, np.ndarray] | None,
         random_seed: int,
-        cores: int,
+        cores: int | None,
     ) -> None:
         self.source, self.most, self.cores = source, int(max(budgets)), cores
         # Apart, so that held-out rows are the same whatever the budgets are.
@@ -193,9 +195,9 @@ class _Plan:
                 # Other rows in each repetition, as long as the table has them.
                 self.order = np.roll(np.arange(n), -repetition * self.most)
         elif held_out is None:
-            self.truth = simulate(
-                max(2, observations), model=source, random_seed=int(seeds[1]), progressbar=False
-            ).parameters[:observations]
+            truth = simulate(max(2, observations), model=source, random_seed=int(seeds[1]), progressbar=False)
+            refuse_a_part(truth, "the held-out rows")
+            self.truth = truth.parameters[:observations]
             rng = np.random.default_rng(int(seeds[2]))
             self.data, self.observed = simulate_held_out(source, self.truth, rng)
         if held_out is not None:
@@ -214,6 +216,7 @@ class _Plan:
                 self.table = simulate(
                     self.most, model=self.source, random_seed=self.seed, cores=self.cores, progressbar=False
                 )
+                refuse_a_part(self.table, "a repetition")
             all_rows, rows = self.table, np.arange(budget)
             seconds = all_rows.timings["simulate"] * budget / self.most
         # Shorter tables are the beginnings of the longest one, so that budgets differ by their rows alone.

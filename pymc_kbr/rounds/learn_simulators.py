@@ -29,6 +29,7 @@ from pymc_kbr.simulation.model.learnable import (
 )
 from pymc_kbr.simulation.model.learned_variable import OUTSIDE
 from pymc_kbr.simulation.model.read import model_in_context
+from pymc_kbr.simulation.resume_store import refuse_a_part
 from pymc_kbr.tables.layout import folder_of_stores
 
 if TYPE_CHECKING:
@@ -133,7 +134,8 @@ def learn_simulators(
         folder_of_stores(path_of("store", store))
     rng = np.random.default_rng(entropy_of(random_seed))
     learned: dict[str, Learned] = {}
-    for kind in learnables(model, simulators):
+    kinds = learnables(model, simulators)
+    for number, kind in enumerate(kinds, 1):
         table = simulate(
             simulations,
             model=kind.model,
@@ -146,6 +148,8 @@ def learn_simulators(
             timeout=timeout,
             progressbar=progressbar,
         )
+        if number < len(kinds):  # of the others nothing would be learnt
+            refuse_a_part(table, ", ".join(map(repr, kind.names)))
         # A copy for each: a likelihood holds what it was fitted to.
         found = _fitted(kind, table, copy.deepcopy(likelihood), int(rng.integers(2**63)))
         learned |= dict.fromkeys(kind.names, found)

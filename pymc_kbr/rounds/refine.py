@@ -159,10 +159,10 @@ def _checked(
         raise TypeError(f"prior_share is {shown(prior_share)}; it must be a number above 0 and below 1")
     if not 0 < prior_share < 1:
         raise ValueError(f"prior_share is {shown(prior_share)}; it must lie above 0 and below 1")
-    if store is not None and not isinstance(random_seed, int | np.integer):
+    if store is not None and not isinstance(random_seed, int | np.integer | list | tuple | np.ndarray):
         raise ValueError(
-            f"random_seed is {shown(random_seed)}; with a store it must be a whole number, so that the "
-            "same call goes on"
+            f"random_seed is {shown(random_seed)}; with a store it must be a whole number, or several, so "
+            "that the same call goes on"
         )
     return None if estimator is None else make_estimator(estimator)
 

@@ -222,10 +222,10 @@ def _check(draws: Any, rounds: Any, scale: bool | str | None, random_seed: Any, 
         path_of("store", store)
     if scale is not None:
         check_scale(scale)
-    if store is not None and not isinstance(random_seed, int | np.integer):
+    if store is not None and not isinstance(random_seed, int | np.integer | list | tuple | np.ndarray):
         raise ValueError(
-            f"random_seed is {shown(random_seed)}; with a store it must be a whole number, so that the "
-            "same call goes on"
+            f"random_seed is {shown(random_seed)}; with a store it must be a whole number, or several, so "
+            "that the same call goes on"
         )
 
 

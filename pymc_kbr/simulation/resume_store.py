@@ -820,6 +820,14 @@ class Interrupted(KeyboardInterrupt):
         made = self.stored.load() if isinstance(self.stored, StoredTable) else self.stored
         return dataclasses.replace(made, provenance={**made.provenance, "interrupted": self.words})
 
+    @property
+    def noted(self) -> ReferenceTable | StoredTable:
+        """In its store, whose documents on disk do not have what happened."""
+        if isinstance(self.stored, StoredTable):
+            store = self.stored.store
+            store.remember("provenance", {**store.documents["provenance"], "interrupted": self.words})
+        return self.stored
+
 
 def simulate_until_interrupted(
     options: SimulationOptions, forward: ForwardModel
@@ -829,7 +837,13 @@ def simulate_until_interrupted(
         return simulate_table(options, forward)
     except Interrupted as error:
         warn_of_interrupt(error.words, options.store)
-        return error.table if options.store is None else error.stored
+        return error.table if options.store is None else error.noted
+
+
+def refuse_a_part(table: ReferenceTable, name: str) -> None:
+    """End a call, of which a table is one of several, whose simulations were interrupted."""
+    if "interrupted" in table.provenance:
+        raise KeyboardInterrupt(f"the simulations of {name} were {table.provenance['interrupted']}")
 
 
 def warn_of_interrupt(words: str, store: str | Path | None) -> None:

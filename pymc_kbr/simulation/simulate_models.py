@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -13,7 +13,9 @@ import numpy as np
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.refusals import check_seed, path_of, shown
 from pymc_kbr.simulation.model.read import read_model
+from pymc_kbr.simulation.resume_store import refuse_a_part
 from pymc_kbr.simulation.simulate import simulate
+from pymc_kbr.simulation.streams import entropy_of
 from pymc_kbr.tables.layout import folder_of_stores
 from pymc_kbr.tables.reference_table import ReferenceTable
 
@@ -26,7 +28,7 @@ def simulate_models(
     models: Mapping[str, pm.Model],
     draws: int | Mapping[str, int],
     *,
-    random_seed: int | None = None,
+    random_seed: int | Sequence[int] | None = None,
     store: str | Path | None = None,
     **how: Any,
 ) -> dict[str, ReferenceTable]:
@@ -38,7 +40,7 @@ def simulate_models(
         With the same statistics; parameters may differ.
     draws : int or dict of str to int
         Simulations of each model.
-    random_seed : int, optional
+    random_seed : int or list of int, optional
         Each model's own seed is made of this and its name: its table does not depend on the other models.
     store : str or Path, optional
         A folder, made where it is missing, with a store ``<name>.zarr`` for each model: see `simulate`.
@@ -94,6 +96,7 @@ def simulate_models(
                 f"the names {unfit} cannot be those of folders in {str(store)!r}; take letters, digits, dots "
                 "and dashes"
             )
+    seed = None if random_seed is None else entropy_of(random_seed)
     _check_statistics(models)
     if store is not None:
         folder_of_stores(Path(store), parents=True)
@@ -102,12 +105,11 @@ def simulate_models(
         made[name] = simulate(
             draws[name] if isinstance(draws, Mapping) else draws,
             model=model,
-            random_seed=_seed(random_seed, name),
+            random_seed=_seed(seed, name),
             store=None if store is None else Path(store) / f"{name}.zarr",
             **how,
         )
-        if "interrupted" in made[name].provenance:
-            raise KeyboardInterrupt(f"the simulations of {name!r} were interrupted")
+        refuse_a_part(made[name], repr(name))
     return made
 
 

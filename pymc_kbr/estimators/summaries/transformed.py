@@ -11,6 +11,7 @@ from scipy.special import expit, ndtri
 from scipy.stats import qmc, rankdata
 
 from pymc_kbr.arrays.dependence import depend_on
+from pymc_kbr.arrays.exchangeable import Atoms
 from pymc_kbr.arrays.outliers import outliers
 from pymc_kbr.arrays.scaling import Scaler, unit_deviations, units_of
 from pymc_kbr.arrays.weighted import spread_out
@@ -541,6 +542,9 @@ class CommonScale(Scaler):
         """
         kept = Scaler.fit(statistics, scaled=False, warns=warns).kept
         values = statistics[:, kept]
+        # Values with probabilities may be half of all: a median is then as near to one of them as it happens.
+        others = values[~Atoms.of(values).hold(values)]
+        values = others if len(others) else values
         # Logarithms of positive numbers are of those that the user has, up to a factor.
         centre = 0.0 if values.min() > 0 else float(np.median(values))
         # A heavy tail leaves a median as it is; of counts it may be zero.

@@ -223,3 +223,37 @@ def test_the_gradient_of_a_density_between_ends():
 
     found = conditional_mixture._likelihood(numbers, z, some)[1]
     np.testing.assert_allclose(found.ravel(), approx_fprime(numbers.ravel(), value, 1e-7), atol=1e-4)
+
+
+def halved(theta, rng, least):
+    """Draws censored at zero, which half of all are; the least of the others is that far above it."""
+    raw = theta + 0.7 * rng.normal(size=(len(theta), E))
+    shift = np.sort(raw.ravel())[raw.size // 2] - least
+    return np.clip(raw - shift, 0.0, 1.0), shift
+
+
+@pytest.mark.parametrize("least", [1e-3, 1e-12])
+def test_the_unit_is_that_of_draws_that_have_a_density(least):
+    """Of all draws the median is half of `least`, and so is the median distance from it."""
+    rng = np.random.default_rng(3)
+    theta = rng.normal(size=(1000, 1))
+    x, shift = halved(theta, rng, least)
+    fitted = pk.KernelLikelihood("exchangeable", 500).fit(theta, x, random_seed=1)
+    assert 0.1 < fitted.table_.scaler.scale[0] < 1.0
+    theta = rng.normal(size=(100, 1))
+    x = np.clip(theta + 0.7 * rng.normal(size=(100, E)) - shift, 0.0, 1.0)
+    middle = theta - shift
+    exact = np.where(x == 1.0, norm.logsf(1.0, middle, 0.7), norm.logpdf(x, middle, 0.7))
+    exact = np.where(x == 0.0, norm.logcdf(0.0, middle, 0.7), exact).sum(axis=1)
+    found = [fitted.log_likelihood(theta[[i]], x[i])[0] for i in range(100)]
+    assert np.abs(found - exact).mean() < 0.5
+
+
+def test_whether_logarithms_are_taken_does_not_depend_on_how_many_draws_are_zero():
+    rng = np.random.default_rng(3)
+    theta = rng.normal(size=(1500, 1))
+    positive = np.exp(0.5 * theta + 0.8 * rng.normal(size=(1500, E)))
+    for logit in (-1.0, 1.0):
+        x = np.where(rng.random((1500, E)) < 1 / (1 + np.exp(logit - theta)), 0.0, positive)
+        fitted = pk.KernelLikelihood("exchangeable", 500).fit(theta, x, random_seed=1)
+        assert fitted.form_.units.logarithm
