@@ -1,12 +1,15 @@
 """The first pages print the same posterior of the same model, and it is the exact one."""
 
 import re
+import warnings
 from pathlib import Path
 
 import numpy as np
+import pymc as pm
 import pytest
 
-from tests.statistical import waiting_times
+import pymc_kbr as pk
+from tests.statistical import how_long, waiting_times
 from tests.statistical.waiting_times import EXACT
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -55,3 +58,35 @@ def test_the_exact_posterior_is_that_of_the_command():
         exact_mean, exact_width = EXACT[name]
         assert abs(mean - exact_mean) < 4 * 0.045 * exact_width
         assert width == pytest.approx(exact_width, rel=4 * 0.032)
+
+
+def test_the_table_of_how_long_is_that_of_its_figures():
+    text = (DOCS / "how_long.md").read_text(encoding="utf-8")
+    assert f"<!-- how_long -->\n{how_long.markdown()}\n<!-- end of how_long -->" in text
+    lines = how_long.read_figures(how_long.FIGURES)
+    assert len(lines) == 20
+    assert len({line["kind"] for line in lines}) == 10
+    assert all(line["warnings"] == "" for line in lines) == ("No call had a warning" in text)
+    for simulations in how_long.SIMULATIONS:
+        errors = [abs(float(line["error"])) for line in lines if int(line["simulations"]) == simulations]
+        assert f"{max(errors):.2f}" in text.split("**Accuracy**")[1].splitlines()[0]
+
+
+def test_what_a_result_says_explains_every_attribute():
+    text = (DOCS / "results.md").read_text(encoding="utf-8")
+    explained = set(re.findall(r"`(\w+\*?)`", text))
+    model, narrower = pm.Model(), pm.Model()
+    for one, width in ((model, 1), (narrower, 0.7)):
+        with one:
+            mean = pm.Normal("mean", 0, width)
+            pm.Simulator("y", lambda rng, m, size: rng.normal(m, 1, size), mean, observed=[0.3, 0.2])
+    quiet = {"model": model, "random_seed": 1, "progressbar": False}
+    table = pk.simulate(500, **quiet)
+    calls = [{"estimator": name} for name in pk.ESTIMATORS] + [{"estimator": "iw_kbr", "prior": narrower}]
+    calls += [{"candidates": ["rejection", "localised"]}]
+    for call in calls:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = pk.sample_abc(50, reference_table=table, **call, **quiet)
+        missing = set(found["posterior"].attrs) - explained
+        assert not {name for name in missing if not name.startswith("provenance_")}, call

@@ -1,8 +1,7 @@
 """The exact posterior of the model of README and of the first pages, by 20 million simulations.
 
-``python -m tests.statistical.waiting_times`` prints means and standard deviations of rate and shape, in about a minute
-of one core: the 8,000 rows nearest to the observation, moved there by a local linear regression of the
-parameters' logarithms.
+``python -m tests.statistical.waiting_times`` prints means and standard deviations, in a minute: of the
+8,000 rows nearest to the observation, moved there by a local linear regression of the parameters' logarithms.
 """
 
 from __future__ import annotations
@@ -11,11 +10,11 @@ import numpy as np
 
 OBSERVED = np.array([1.9, 1.2, 1.7])
 EXACT = {"rate": (1.348, 0.318), "shape": (2.548, 0.565)}
-"""What the command prints: means and standard deviations, with an error of about 1% of a standard deviation."""
+"""What the command prints: means and standard deviations, with errors of about 1%."""
 
 
 def nearest_rows(million: int, nearest: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Parameters and statistics of the rows nearest to the observation, whose statistics are in units of noise."""
+    """Parameters and statistics of the rows nearest to the observation, statistics in units of noise."""
     rng = np.random.default_rng(seed)
     noise = np.array([0.17, 0.13, 0.2])
     parameters, statistics = np.empty((0, 2)), np.empty((0, 3))
