@@ -105,6 +105,23 @@ def test_the_blocks_run_in_order(page, tmp_path, monkeypatch):
     assert (tmp_path / "comparison.csv").exists() == (page.stem == "comparing")
 
 
+@pytest.mark.versions
+def test_the_page_for_users_of_PyMC_runs_on_every_version(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    few = [pk.Localised(), pk.Rejection(0.1)]
+    monkeypatch.setattr("pymc_kbr.selection.select.default_candidates", lambda n, d, **_: (few, []))
+    names = {"__name__": "page"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for block in OF_ALL[ROOT / "docs" / "pymc.md"]:
+            exec(compile(shortened(block.code), "pymc.md", "exec"), names)
+    mpl.pyplot.close("all")
+    printed = capsys.readouterr().out
+    assert "sample_abc has no argument 'tune'" in printed
+    assert "{'chain': 4, 'draw': 400} ['centre', 'spread']" in printed.replace("500", "400")
+    assert "four pictures" in printed
+
+
 def address(block):
     """A cluster of this process, where the block asks for one."""
     if "ADDRESS" not in block.code:
