@@ -275,6 +275,12 @@ def test_an_estimator_that_is_not_fitted_stays_so_and_a_seed_repeats_its_draws()
         assert not np.array_equal(one[name], other[name])
 
 
+def test_an_estimator_with_conditions_is_refused_before_any_simulation():
+    estimator = pk.KernelLikelihood(conditions=["mean"])
+    with pytest.raises(ValueError, match=r"conditions \['mean'\].*condition\(observed, conditions"):
+        pk.sample_abc(10, model=pm.Model(), simulations=10**9, estimator=estimator)
+
+
 def test_the_estimator_of_a_result_conditions_as_the_result_was_made(idata):
     fitted = pk.estimator_of(idata)
     assert fitted.selection_.chosen.label.split("(")[0] == type(fitted).__name__

@@ -63,6 +63,11 @@ def validate_arguments(
     """Refuse arguments that do not go together, before any work."""
     if prior is not None and getattr(estimator, "prior", None) is not None:
         raise ValueError("both the estimator and `prior` give a prior; leave one of them out")
+    if (conditions := getattr(estimator, "conditions", None)) is not None:
+        raise ValueError(
+            f"the estimator has the conditions {conditions}, whose values no model says; fit it to a table, "
+            "and give them to `condition(observed, conditions=...)`"
+        )
     if reference_table is not None and store is not None:
         raise ValueError("both a reference table and a store are given; leave one of them out")
     if isinstance(reference_table, StoredTable) and (prior is not None or calibration is not None):
