@@ -289,7 +289,9 @@ def test_each_kind_of_simulator_has_its_table_its_seed_and_its_likelihood(monkey
     monkeypatch.setattr(module, "read_simulators", lambda *_: "simulators")
     monkeypatch.setattr(module, "model_in_context", lambda model: model)
     monkeypatch.setattr(module, "learnables", lambda *_: kinds)
-    monkeypatch.setattr(module, "simulate", lambda n, **how: simulated.append((n, how)) or n)
+    monkeypatch.setattr(
+        module, "simulate", lambda n, **how: simulated.append((n, how)) or SimpleNamespace(provenance={})
+    )
     monkeypatch.setattr(
         module,
         "_fitted",

@@ -463,10 +463,11 @@ def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
 threading.Thread(target=interrupt).start()
 try:
-    table(20_000, model(slow), cores=2)
-except KeyboardInterrupt:
-    time.sleep(1)
-    print("interrupted, workers left:", len(workers()))
+    found = table(20_000, model(slow), cores=2).provenance["interrupted"].split()[0]
+except KeyboardInterrupt:  # before there were rows
+    found = "interrupted"
+time.sleep(1)
+print(found + ", workers left:", len(workers()))
 """
 
 
