@@ -262,12 +262,13 @@ class Rounds:
         if self.needs_refinement is not None:  # the posterior itself is that of another fit
             estimator = estimator.for_scores()
         estimator.reading(np.vstack([table.statistics, table.observed[None]]))  # type: ignore[index]
-        sides: Any = table.parameters[rows], table.statistics[rows]
+        parameters: Any = table.parameters[rows]
+        statistics: Any = table.statistics[rows]
         if isinstance(estimator, KernelLikelihood):
             # With names, by which shifts and edges of statistics are declared.
-            names = table.parameter_names, table.statistic_names
-            sides = [pd.DataFrame(side, columns=of) for side, of in zip(sides, names, strict=True)]
-        estimator.fit(*sides, table.support, **given)
+            parameters = pd.DataFrame(parameters, columns=table.parameter_names)
+            statistics = pd.DataFrame(statistics, columns=table.statistic_names)
+        estimator.fit(parameters, statistics, table.support, **given)
         self.refused |= dict.fromkeys(estimator.refused_curves(table.statistic_names))
         return estimator
 

@@ -1,5 +1,6 @@
 """Rounds that are given an estimator whose posteriors are single rows."""
 
+import numpy as np
 import pymc as pm
 
 import pymc_kbr as pk
