@@ -17,7 +17,7 @@ from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.observations import Observations
 from pymc_kbr.arrays.refusals import generator_of, of_type, shown, whole
 from pymc_kbr.checking.calibration import Calibration, recalibrated
-from pymc_kbr.checking.coarseness import coarseness_of
+from pymc_kbr.checking.coarseness import Coarseness, coarseness_of
 from pymc_kbr.checking.diagnostics import Concern, diagnose, warn
 from pymc_kbr.checking.prior_sensitivity import log_densities
 from pymc_kbr.checking.signs import signs_of
@@ -27,6 +27,7 @@ from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
 from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.estimators.sets.features import columns_of_sets
 from pymc_kbr.posterior.arviz import check_var_names, to_arviz
+from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.rounds.adaptive import TooCoarse, simulate_in_rounds
 from pymc_kbr.rounds.arguments import check_kinds, validate_arguments, warn_of_no_effect
 from pymc_kbr.selection.fitted_for import Candidates, account, check_choice, check_rows_for, fitted_for
@@ -409,17 +410,29 @@ def _if_coarse(
     given, candidates = chosen_by
     table = columns_of_sets(table).without_missing()
     estimator = None if given is None else clone(given)
+    looks: list[tuple[Posterior, Coarseness | None]] = []
+
+    def too_coarse(fitted: Estimator) -> bool:
+        with working(progressbar, "Looking at the first simulations"):
+            (posterior,) = fitted.posteriors(Observations.held_by(table))
+            look = coarseness_of(fitted, posterior, table, known.log_prior, rng.spawn(1)[0])
+        looks.append((posterior, look))
+        return look is not None and look.coarse
+
+    # The first candidate is a learned likelihood: where it is too coarse, others are not compared with it.
+    how: dict[str, Any] = {"does_not_do": too_coarse if candidates is None else None}
     try:
-        fitted = fitted_for(table, estimator, None, None, rng, False, known.log_prior, candidates)
+        fitted = fitted_for(table, estimator, None, None, rng, False, known.log_prior, candidates, **how)
     except KeyboardInterrupt:
         fine.append(None)
         raise
     if fitted.selection_ and fitted.selection_.interrupted:
         fine.append(fitted)
         raise KeyboardInterrupt
-    with working(progressbar, "Looking at the first simulations"):
-        (posterior,) = fitted.posteriors(Observations.held_by(table))
-        found = coarseness_of(fitted, posterior, table, known.log_prior, rng)
+    if not (looks and looks[0][1] is not None and looks[0][1].coarse):
+        looks.clear()
+        too_coarse(fitted)
+    posterior, found = looks[0]
     if found is not None and found.coarse:
         return TooCoarse(fitted, "too coarse")
     # Of other estimators there is no such test.

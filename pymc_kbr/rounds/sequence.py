@@ -203,7 +203,7 @@ class Rounds:
         with one_blas_thread():
             # Of a few rows that what is known leaves nothing is learnt: it says itself where to look first.
             few = len(self.tables) == 1 and few_effective(table)
-            posterior = None if few else self._posterior(table, rng)
+            posterior, wider = (None, 1.0) if few else self._posterior(table, rng)
             drawn = (
                 draws_of_known(self.forward, DRAWS_FOR_PROPOSAL, rng)
                 if posterior is None
@@ -216,10 +216,8 @@ class Rounds:
                 self.forward.support.forward(compared),
                 rng,
             )
-            wider = 1.0
-            if posterior is not None:
-                # Posteriors that rest on a row or two are too narrow by any factor: no wider than the prior.
-                wider = min(widening(self._fitted, table, rng), self._widest(drawn))
+            # Posteriors that rest on a row or two are too narrow by any factor: no wider than the prior.
+            wider = min(wider, self._widest(drawn))
             independent = np.inf if posterior is None else posterior.effective_sample_size
             notes = {
                 "widened": wider,
@@ -244,10 +242,13 @@ class Rounds:
         ratios = unit_deviations(rows[np.isfinite(rows).all(axis=1)]) / unit_deviations(draws)
         return max(1.0, float(np.max(ratios**2)))
 
-    def _posterior(self, table: ReferenceTable, rng: np.random.Generator) -> Posterior:
-        fitted = self._fitted(table, np.arange(len(table)), rng)
+    def _posterior(self, table: ReferenceTable, rng: np.random.Generator) -> tuple[Posterior, float]:
+        """What the next round goes by, and by what its covariances must be multiplied."""
+        # One fit serves both: the few rows that are held out are not missed by a proposal.
+        held_out = held_out_rows(table, rng)
+        fitted = self._fitted(table, np.setdiff1d(np.arange(len(table)), held_out), rng)
         found: Posterior = fitted.for_draws(DRAWS_FOR_PROPOSAL).condition(table.observed)  # type: ignore[arg-type]
-        return found
+        return found, widening(fitted, table, held_out, rng)
 
     def _fitted(self, table: ReferenceTable, rows: np.ndarray, rng: np.random.Generator) -> Estimator:
         """The estimator, fitted to some rows of a table."""
@@ -406,19 +407,19 @@ COVERED = 0.8
 """Share of the held-out rows that widened posteriors cover as normal ones of so many parameters would."""
 
 
-def widening(
-    fit: Callable[[ReferenceTable, np.ndarray, np.random.Generator], Estimator],
-    table: ReferenceTable,
-    rng: np.random.Generator,
-) -> float:
-    """By what covariances of posteriors near the observation must be multiplied to cover: at least one."""
+def held_out_rows(table: ReferenceTable, rng: np.random.Generator) -> np.ndarray:
+    """Numbers of a few rows near the observation."""
     unit = unit_deviations(table.statistics)
     away = np.linalg.norm((table.statistics - table.observed) / unit, axis=1)
     near = np.argsort(away, kind="stable")[: max(FEWEST_IN_SHARE, int(NEAR_SHARE * len(table)))]
-    # Half of the near rows stay: without them the fit would be worse there than the one that is judged.
-    held_out = rng.permutation(near)[: min(len(near) // 2, MOST_CONDITIONED)]
-    rest = np.setdiff1d(np.arange(len(table)), held_out)
-    fitted = fit(table, rest, rng)
+    # Half of the near rows stay: without them the fit would be worse there than with all.
+    return rng.permutation(near)[: min(len(near) // 2, MOST_CONDITIONED)]
+
+
+def widening(
+    fitted: Estimator, table: ReferenceTable, held_out: np.ndarray, rng: np.random.Generator
+) -> float:
+    """By what covariances of posteriors at rows (k,) must be multiplied to cover: at least one."""
     if isinstance(fitted, KernelLikelihood):
         fitted = fitted.for_scores()
     posteriors = fitted.condition(table.statistics[held_out])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any
 
@@ -66,14 +66,18 @@ def fitted_for(
     log_prior: LogDensity | None = None,
     candidates: Candidates = None,
     before: Estimator | None = None,
+    does_not_do: Callable[[Estimator], bool] | None = None,
 ) -> Estimator:
-    """An estimator that can be conditioned on the table's observation; the kind that was chosen `before`."""
+    """An estimator that can be conditioned on the table's observation; the kind that was chosen `before`.
+
+    The first candidate of which `does_not_do` is true is taken as it is.
+    """
     with constants_named(table.statistics, table.statistic_names):
         if estimator is not None:
             with working(progressbar, f"Fitting {type(estimator).__name__}"):
                 return _given(table, estimator, new, stored, rng).under(log_prior)
         if before is None:
-            found = _best(table, new, rng, progressbar, candidates, log_prior)
+            found = _best(table, new, rng, progressbar, candidates, log_prior, does_not_do)
         else:
             with working(progressbar, f"Fitting {type(before).__name__}"):
                 found = chosen_before(before, _rows_of(table), rng)
@@ -129,6 +133,7 @@ def _best(
     progressbar: bool,
     candidates: Candidates,
     log_prior: LogDensity | None,
+    does_not_do: Callable[[Estimator], bool] | None = None,
 ) -> Estimator:
     """The best estimator near the table's observation."""
     weighting = weighting_of(table)
@@ -145,7 +150,7 @@ def _best(
     if new is not None:
         warn_of_few(rows.effective_size, len(rows))
     known: dict[str, Any] = {"log_prior": log_prior, "near": table.observed, "progressbar": progressbar}
-    return choose(rows, rng=rng, candidates=candidates, **known)
+    return choose(rows, rng=rng, candidates=candidates, does_not_do=does_not_do, **known)
 
 
 def _rows_of(table: ReferenceTable) -> CheckedRows:

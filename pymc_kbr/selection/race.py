@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -42,13 +42,15 @@ def race(
     *,
     log_prior: LogDensity | None = None,
     progressbar: bool = True,
+    does_not_do: Callable[[Estimator], bool] | None = None,
     stops: tuple[int, int] = (40, 100),
 ) -> list[Candidate]:
     """All candidates, the best first, compared on 40 rows and those that are left on 100.
 
     A candidate is dropped that is behind by a paired t test (5%). A learned likelihood that passes its test
     on held-out rows is taken unless another one is ahead by that test, and where it is, the fallbacks are not
-    tried: see `tests.statistical.race_choices` for what it takes on twenty-four problems.
+    tried: see `tests.statistical.race_choices` for what it takes on twenty-four problems. With `does_not_do`
+    the first candidate is fitted before the others, and where it is true of the fit, nothing is compared.
     """
     scoring = Scoring.of(rest, held_out, rng)
     fitting = Fitting(rest, int(rng.integers(2**31)), log_prior)
@@ -65,6 +67,13 @@ def race(
                     map_(lambda one: _score(one, fitting, scoring, rows), some)
                 progress.update(task, advance=len(some))
 
+            if does_not_do is not None:
+                begin = candidates[0]
+                fitting.prepare([begin.estimator])
+                _score(begin, fitting, scoring, 0)
+                if begin.fitted is not None and does_not_do(begin.fitted):
+                    begin.note = "taken without a comparison"
+                    return [begin, *(one for one in every if one is not begin)]
             score(candidates, first)
             if _leading(candidates) is None:
                 score(fallbacks, first)
@@ -119,7 +128,7 @@ def _score(one: Candidate, fitting: Fitting, scoring: Scoring, rows: int) -> Non
             one.fitted = fitting(one.estimator)
             one.label = label_with_found(one)
         fitted_by = time.perf_counter()
-        lines = scoring(one.fitted, len(one.scores), rows)
+        lines = scoring(one.fitted, len(one.scores), rows) if rows > len(one.scores) else []
     except REFUSALS as error:
         one.note = f"refused: {error}"
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -127,13 +127,15 @@ def choose(
     near: np.ndarray | None = None,
     log_prior: LogDensity | None = None,
     progressbar: bool = True,
+    does_not_do: Callable[[Estimator], bool] | None = None,
     not_missed: float = 0.05,
     nearest: float = 0.25,
 ) -> Estimator:
     """What `select` does, on rows, whose weights may be those of another prior; near an observation (d,).
 
     Held-out rows that are a share of at most `not_missed` of all are not missed by what is chosen. Where
-    there is an observation, they are among this share of the rows that are `nearest` to it.
+    there is an observation, they are among this share of the rows that are `nearest` to it. With
+    `does_not_do`, a first candidate of which it is true is taken without a comparison.
     """
     flag("progressbar", progressbar)
     started = time.perf_counter()
@@ -149,7 +151,8 @@ def choose(
     first, others = ([Candidate(label(one), one) for one in some] for some in (tried, fallbacks))
     # Sums that BLAS divides among threads are rounded as it divides them: on one thread they are the same.
     with one_blas_thread():
-        ranked = race(first, others, rest, held_out, rng, log_prior=log_prior, progressbar=progressbar)
+        how: dict[str, Any] = {"log_prior": log_prior, "progressbar": progressbar}
+        ranked = race(first, others, rest, held_out, rng, does_not_do=does_not_do, **how)
         compared, fitting = time.perf_counter(), 0.0
         chosen = ranked[0].fitted
         assert chosen is not None

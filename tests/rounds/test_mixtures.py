@@ -18,6 +18,7 @@ from pymc_kbr.rounds.sequence import (
     Rounds,
     _mixture,
     _squared_distance,
+    held_out_rows,
     joined,
     least_rows,
     proposal_of,
@@ -354,19 +355,11 @@ class Posteriors(pk.Estimator):
 @pytest.mark.parametrize(("rows", "near", "held_out"), [(400, 100, 12), (60, 20, 10), (30, 20, 10)])
 def test_rows_near_the_observation_are_held_out(forward, rows, near, held_out):
     table = pk.simulate(rows, model=forward.graph.model, random_seed=2, **QUIET)
-    estimator, given = Posteriors(), []
+    estimator = Posteriors()
     estimator.support = table.support
-
-    def fit(fitted_to, kept, rng):
-        given.append((fitted_to, kept, rng))
-        return estimator
-
     rng = np.random.default_rng(1)
-    found = widening(fit, table, rng)
-    ((fitted_to, kept, of_fit),) = given
-    assert fitted_to is table
-    assert of_fit is rng
-    left_out = np.setdiff1d(np.arange(rows), kept)
+    left_out = held_out_rows(table, rng)
+    found = widening(estimator, table, left_out, rng)
     assert len(left_out) == held_out
     np.testing.assert_array_equal(
         np.sort(estimator.observed, axis=0), np.sort(table.statistics[left_out], axis=0)
@@ -377,7 +370,7 @@ def test_rows_near_the_observation_are_held_out(forward, rows, near, held_out):
     squared = np.sum((table.parameters[left_out] - table.statistics[left_out]) ** 2, axis=1) / 0.1**2
     expected = max(1.0, np.quantile(squared, 0.8) / chi2.ppf(0.8, 2))
     assert found == pytest.approx(expected, rel=4 * np.sqrt(2 / 300))
-    assert found == widening(fit, table, np.random.default_rng(1))
+    np.testing.assert_array_equal(left_out, held_out_rows(table, np.random.default_rng(1)))
 
 
 def test_distances_are_in_the_metric_of_the_draws():

@@ -212,7 +212,7 @@ def test_likelihoods_that_are_widened_take_few_particles():
         def for_scores(self):
             return Points(0.5)
 
-    assert widening(lambda *_: Learned(), table, np.random.default_rng(1)) == 1
+    assert widening(Learned(), table, np.arange(20), np.random.default_rng(1)) == 1
 
 
 def test_few_statistics_go_by_a_likelihood_and_many_by_a_regression():

@@ -20,6 +20,7 @@ from pymc_kbr.selection.race import Fitting, Scoring, race
 from pymc_kbr.selection.select import choose
 from pymc_kbr.selection.selection import Candidate
 
+QUIET = {"progressbar": False}
 LINEAR = pk.Adjusted(pk.Rejection(200, kernel="epanechnikov"), "local_linear")
 LEARNT = pk.KernelLikelihood("location_scale", 60)
 
@@ -332,3 +333,26 @@ def test_a_choice_is_forgotten_where_the_estimator_is_fitted_again():
     found = choose(CheckedRows.of(theta, x), **arguments)
     assert found.selection_ is not None
     assert found.fit(theta, x + 1).selection_ is None
+
+
+@pytest.mark.parametrize("enough", [True, False])
+def test_a_first_candidate_that_does_not_do_is_not_compared(enough):
+    rest, held_out = sides()
+    seen = []
+
+    def does_not_do(fitted):
+        seen.append(fitted)
+        return enough
+
+    some = [Candidate(name, pk.Rejection(accepted)) for name, accepted in (("few", 20), ("more", 60))]
+    plain = [Candidate(one.label, one.estimator) for one in some]
+    found = race(some, [], rest, held_out, np.random.default_rng(1), does_not_do=does_not_do, **QUIET)
+    assert seen == [some[0].fitted]
+    if enough:
+        assert found == some
+        assert found[1].fitted is None
+        assert [len(one.scores) for one in found] == [0, 0]
+    else:
+        without = race(plain, [], rest, held_out, np.random.default_rng(1), **QUIET)
+        assert [one.label for one in found] == [one.label for one in without]
+        np.testing.assert_array_equal(found[0].scores, without[0].scores)
