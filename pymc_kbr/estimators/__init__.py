@@ -29,15 +29,7 @@ ESTIMATORS: dict[str, type[Estimator]] = {
 
 
 def make_estimator(estimator: str | Estimator) -> Estimator:
-    """An estimator from its name, with its defaults, or the given one.
-
-    Raises
-    ------
-    ValueError
-        If there is no estimator of that name.
-    TypeError
-        If it is neither a name nor an estimator.
-    """
+    """An estimator from its name, with its defaults, or the given one."""
     if isinstance(estimator, Estimator):
         return estimator
     if not isinstance(estimator, str):

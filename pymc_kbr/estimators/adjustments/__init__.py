@@ -25,13 +25,7 @@ ADJUSTMENTS: dict[str, Callable[[], Adjustment]] = {
 
 
 def make_adjustment(adjustment: str | Adjustment) -> Adjustment:
-    """An adjustment from its name, with its defaults, or the given one.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If there is no adjustment of that name, or it is neither a name nor an adjustment.
-    """
+    """An adjustment from its name, with its defaults, or the given one."""
     if isinstance(adjustment, Adjustment):
         return adjustment
     if not isinstance(adjustment, str):
