@@ -8,11 +8,11 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.spatial import KDTree
 
+from case_studies.coalescent.data import load_coalescent
 from case_studies.speed.measure import Row, seconds
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.estimators import ConditionalMean, Localised
 from pymc_kbr.kernels import Gaussian
-from pymc_kbr.tables.datasets import load_coalescent
 
 
 def localised(parameters: np.ndarray, statistics: np.ndarray, observed: np.ndarray, neighbours: int) -> Row:

@@ -106,12 +106,15 @@ JOINED = {
         "embedding.marginal_low_rank",
         "embedding.prior_covariance",
     ),
-    "embedding.rules.rule": (
+    "embedding.rules": (
         "embedding.rules.importance_weighted",
         "embedding.rules.kernel_bayes",
+        "embedding.rules.rule",
     ),
     "estimators.adjusted": ("estimators.movable_rows",),
-    "estimators.adjustments.adjustment": (
+    "estimators.abc": ("estimators.kernel_density", "estimators.nadaraya_watson", "estimators.rejection"),
+    "estimators.adjustments": (
+        "estimators.adjustments.adjustment",
         "estimators.adjustments.joint_neighbours",
         "estimators.adjustments.kernel_ridge",
         "estimators.adjustments.local_linear",
@@ -172,6 +175,7 @@ JOINED = {
         "estimators.likelihood.streams",
         "estimators.likelihood.tempering",
     ),
+    "estimators.sets": ("estimators.sets.features", "estimators.sets.kernels"),
     "estimators.summaries.posterior_mean": (
         "estimators.summaries.curved_posterior_mean",
         "estimators.summaries.joint_posterior_mean",

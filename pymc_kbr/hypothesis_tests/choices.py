@@ -122,7 +122,7 @@ def for_both(name: str, given: Any) -> tuple[Any, Any]:
 
 
 def of_pooled(points: np.ndarray) -> np.ndarray:
-    """Six bandwidths for two samples together (n, d): from half the shortest distances to twice the longest."""
+    """Six bandwidths for two samples together (n, d): half the shortest distances to twice the longest."""
     # The 1% quantile is a distance within clusters for as many as a hundred of them.
     distances = distances_apart(points)
     lowest, highest = np.quantile(distances, [0.01, 0.95])

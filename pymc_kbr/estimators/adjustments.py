@@ -1,9 +1,10 @@
-"""What is asked of a regression adjustment."""
+"""Regression adjustments, and the table of their names."""
 
 from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Callable
 from copy import copy
 from typing import Self
 
@@ -12,6 +13,7 @@ from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
 
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.posterior.posterior import PosteriorWarning
@@ -266,3 +268,31 @@ class KernelRidgeAdjustment(Adjustment):
                 0.5 * (self.spread_.predict(x[None]) - self._logs.take(rows, axis=0))
             )
         return self.mean_.predict(x[None]) + residuals
+
+
+# --- adjustments by their names ---
+
+
+ADJUSTMENTS: dict[str, Callable[[], Adjustment]] = {
+    "none": NoAdjustment,
+    "kernel_ridge": KernelRidgeAdjustment,
+    "heteroscedastic_kernel_ridge": lambda: KernelRidgeAdjustment(heteroscedastic=True),
+    "local_linear": LocalLinearAdjustment,
+    "heteroscedastic_local_linear": lambda: LocalLinearAdjustment(heteroscedastic=True),
+    "joint_neighbours": JointNeighbours,
+}
+"""The name of each adjustment."""
+
+
+def make_adjustment(adjustment: str | Adjustment) -> Adjustment:
+    """An adjustment from its name, with its defaults, or the given one."""
+    if isinstance(adjustment, Adjustment):
+        return adjustment
+    if not isinstance(adjustment, str):
+        raise TypeError(
+            f"adjustment is {shown(adjustment)}; give an adjustment, or one of the names "
+            f"{', '.join(ADJUSTMENTS)}"
+        )
+    if adjustment not in ADJUSTMENTS:
+        raise ValueError(f"there is no adjustment {adjustment!r}; the names are {', '.join(ADJUSTMENTS)}")
+    return ADJUSTMENTS[adjustment]()
