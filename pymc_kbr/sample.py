@@ -25,7 +25,7 @@ from pymc_kbr.estimators import Estimator, Rejection, make_estimator
 from pymc_kbr.estimators.fitted_table import in_deviations
 from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
 from pymc_kbr.estimators.likelihood.success import weighting_of
-from pymc_kbr.estimators.sets.features import columns_of_sets
+from pymc_kbr.estimators.sets import columns_of_sets
 from pymc_kbr.posterior.arviz import check_var_names, to_arviz
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.rounds.adaptive import TooCoarse, simulate_in_rounds

@@ -9,9 +9,7 @@ from scipy.stats import norm, wasserstein_distance
 import pymc_kbr as pk
 from pymc_kbr.arrays.data_sets import DataSets
 from pymc_kbr.checking.predictive_check import squared_discrepancies
-from pymc_kbr.estimators.sets import EmbeddingKernel, SlicedWassersteinKernel
-from pymc_kbr.estimators.sets.features import moments_of
-from pymc_kbr.estimators.sets.kernels import quantiles_of
+from pymc_kbr.estimators.sets import EmbeddingKernel, SlicedWassersteinKernel, moments_of, quantiles_of
 from pymc_kbr.kernels import Gaussian
 
 pytestmark = pytest.mark.versions

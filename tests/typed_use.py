@@ -69,7 +69,7 @@ def estimators(parameters: np.ndarray, statistics: np.ndarray) -> Sequence[pk.Es
         pk.Rejection(),
         pk.NadarayaWatson(10.0, scale=False),
         pk.ConditionalMean(kernel=Matern(2.0), solver=Nystroem(500)),
-        pk.Localised(500, kernel=Laplace(1.0) + Gaussian(2.0), single_precision=True),
+        pk.Localised(500, kernel=Laplace(1.0) + Gaussian(2.0)),
         pk.ImportanceWeightedKernelBayes(),
         pk.KernelBayes(),
         pk.KernelDensity(),

@@ -18,12 +18,12 @@ import numpy as np
 import pandas as pd
 
 import pymc_kbr as pk
+from case_studies.coalescent.data import load_coalescent, read_rda
 from case_studies.coalescent.neural import NeuralPosteriorEstimation
 from case_studies.destination import add_destination, file_of
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.posterior.scores import covered, crps, rmse
 from pymc_kbr.selection.select import choose
-from pymc_kbr.tables.datasets import load_coalescent, read_rda
 
 HERE = Path(__file__).parent
 BOUNDS = {"theta": (2, 10), "rho": (0, 10)}

@@ -16,10 +16,10 @@ import pandas as pd
 import pymc as pm
 
 import pymc_kbr as pk
+from case_studies.coalescent.data import load_coalescent
 from case_studies.coalescent.model import coalescent_model, simulate_statistics
 from case_studies.destination import add_destination, file_of
 from pymc_kbr.simulation.prior.new_prior import NewPrior
-from pymc_kbr.tables.datasets import load_coalescent
 
 HERE = Path(__file__).parent
 ESTIMATORS = ("rejection", "conditional_mean", "localised", "iw_kbr", "kbr")

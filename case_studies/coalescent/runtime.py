@@ -23,9 +23,9 @@ import pymc as pm
 
 import pymc_kbr as pk
 from case_studies.coalescent.accuracy import BOUNDS, load, local_linear
+from case_studies.coalescent.data import load_coalescent
 from case_studies.coalescent.model import STATISTICS, coalescent_model
 from case_studies.destination import add_destination, folder_of
-from pymc_kbr.tables.datasets import load_coalescent
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

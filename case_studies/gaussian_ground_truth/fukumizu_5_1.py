@@ -21,7 +21,7 @@ import pandas as pd
 import pymc_kbr as pk
 from case_studies.destination import add_destination, file_of
 from case_studies.gaussian_ground_truth.problem import Problem, draw_problem
-from pymc_kbr.estimators.kernel_density import least_squares_score
+from pymc_kbr.estimators.abc import least_squares_score
 from pymc_kbr.kernels import Gaussian, median_heuristic
 from pymc_kbr.selection.cross_validation import embedding_distances
 

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 import pymc_kbr as pk
+from case_studies.coalescent.data import load_coalescent
 from pymc_kbr.kernels import Gaussian, median_heuristic
 from pymc_kbr.regression.choose_ridge import SCALES, choose_kernel_and_ridge
-from pymc_kbr.tables.datasets import load_coalescent
 
 Problem = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray]]
 """From a generator and a number of rows to parameters (n, p) and statistics (n, d)."""

@@ -16,11 +16,11 @@ import matplotlib
 import numpy as np
 
 import pymc_kbr as pk
+from case_studies.coalescent.data import load_coalescent
 from case_studies.destination import add_destination, folder_of
 from case_studies.posterior_draws.problems import TWO_MOONS
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.selection.select import choose
-from pymc_kbr.tables.datasets import load_coalescent
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

@@ -158,10 +158,8 @@ def _contradict(constraints: Sequence[Constraint], size: int, bounds: Sequence[t
 
 
 def never_broken(parameters: np.ndarray, names: Sequence[str], rows: int = 100_000) -> list[str]:
-    """Orders such as ``"ta < ts"`` that rows (n, p) never break, though their values overlap.
-
-    Of fewer than `rows` rows there are none: an order may then be there by chance.
-    """
+    """Orders such as ``"ta < ts"`` that rows (n, p) never break, though their values overlap."""
+    # Of fewer than `rows` rows there are none: an order may then be there by chance.
     n, p = parameters.shape
     if n < rows or p < 2:
         return []

@@ -52,10 +52,8 @@ def independence_pvalue(
     # Rows that are tested, at most, spread evenly over the table.
     rows_tested: int = 10_000,
 ) -> float:
-    """Of the independence of a column (n,) from another (n,), of which columns (n, c) are independent.
-
-    What these explain of the first, by polynomials of ranks, is taken off first, so that it hides less.
-    """
+    """Of the independence of a column (n,) from another (n,), of which columns (n, c) are independent."""
+    # What these explain of the first, by polynomials of ranks, is taken off first, so that it hides less.
     rows = np.linspace(0, len(one) - 1, min(len(one), rows_tested)).astype(int)
     column = one[rows, None]
     if besides is not None and besides.shape[1]:

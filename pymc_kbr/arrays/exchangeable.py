@@ -73,10 +73,8 @@ def seems_exchangeable(
     # Of the numbers that have a density, where there are any.
     fewest_numbers: int = 200,
 ) -> bool:
-    """Whether rows (n, d) may be sets of d draws with one distribution given parameters (n, q).
-
-    It may have a density, a few values with probabilities of their own, or both.
-    """
+    """Whether rows (n, d) may be sets of d draws with one distribution given parameters (n, q)."""
+    # It may have a density, a few values with probabilities of their own, or both.
     n, d = statistics.shape
     if d < fewest or n < fewest_rows:
         return False

@@ -82,10 +82,8 @@ class Observations:
 
 
 def trials_of(observed: Any, d: int, names: Sequence[str] | None = None) -> tuple[list[np.ndarray], bool]:
-    """Data sets of trials, each of shape (r, d) in the order of names, and whether a single one was given.
-
-    What is missing is NaN.
-    """
+    """Data sets of trials, each of shape (r, d) in the order of names, and whether a single one was given."""
+    # What is missing is NaN.
     single = not isinstance(observed, list | tuple)
     sets = [observed] if single else list(observed)
     if not sets:

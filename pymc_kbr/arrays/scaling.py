@@ -11,14 +11,10 @@ from pymc_kbr.arrays.rows import varying, warn_of_constant, words_of_constant
 
 @dataclass(frozen=True, eq=False)
 class Scaler:
-    """Subtracts a centre, divides by a scale, and leaves constant columns out.
+    """Subtracts a centre, divides by a scale, and leaves constant columns out."""
 
-    Parameters
-    ----------
-    centre, scale : ndarray of shape (d,)
-    kept : ndarray of bool, shape (d,)
-        Columns that vary.
-    """
+    # Shapes: centre, scale (d,); kept (d,).
+    # kept: Columns that vary.
 
     centre: np.ndarray
     scale: np.ndarray
@@ -26,19 +22,7 @@ class Scaler:
 
     @classmethod
     def fit(cls, statistics: np.ndarray, scaled: bool = True, *, warns: bool = True) -> Scaler:
-        """Take the standard deviations of a table's columns, or leave the units as they are.
-
-        Raises
-        ------
-        ValueError
-            If all columns are constant.
-
-        Warns
-        -----
-        UserWarning
-            If some columns are constant; they are dropped. Where it `warns`: filters of warnings are those
-            of all threads.
-        """
+        """Take the standard deviations of a table's columns, or leave the units as they are."""
         # Dividing by the largest value first keeps squares of huge or tiny units within range.
         unit = nonzero(np.abs(statistics).max(axis=0))
         centre = np.mean(statistics / unit, axis=0) * unit

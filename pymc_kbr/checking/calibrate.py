@@ -255,10 +255,8 @@ def _check_trials(
 
 
 def _alike(parameters: np.ndarray, trials: int) -> np.ndarray:
-    """Sets (m, trials) of rows whose parameters (n, p) are similar, each row in one set at most.
-
-    Sets that shared rows would not be independent, as is what their ranks are compared with.
-    """
+    """Sets (m, trials) of rows whose parameters (n, p) are similar, each row in one set at most."""
+    # Sets that shared rows would not be independent, as is what their ranks are compared with.
 
     def cut(rows: np.ndarray) -> list[np.ndarray]:
         sets = len(rows) // trials

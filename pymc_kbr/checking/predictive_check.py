@@ -209,10 +209,8 @@ def _tested(
 
 
 def squared_discrepancies(sets: list[np.ndarray], bandwidth: str = "median") -> np.ndarray:
-    """Squared maximum mean discrepancies (s, s) between sets of points, each of shape (m, q).
-
-    Under a Gaussian kernel on standardised points, its bandwidth by the median heuristic or "bayesian".
-    """
+    """Squared maximum mean discrepancies (s, s) between sets of points, each of shape (m, q)."""
+    # Under a Gaussian kernel on standardised points, its bandwidth by the median heuristic or "bayesian".
     deviation = unit_deviations(np.vstack(sets))
     scaled = [points / deviation for points in sets]
     pooled = np.vstack(scaled)

@@ -17,7 +17,6 @@ from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.arrays.weighted import spread_out_varied
 from pymc_kbr.embedding.marginal_likelihood import (
     FlatEmbedding,
-    LowRankMarginalLikelihood,
     MarginalLikelihood,
     Measure,
     check_measure,
@@ -99,8 +98,6 @@ def learn_lengthscale(
     beyond_scan: float = 3.0,
     # Difference of log lengthscales within which two searches have found one maximum.
     same_maximum: float = 0.05,
-    # Rows up to which the prior's covariance is formed whole.
-    most_whole: int = 3000,
 ) -> LearntLengthscale:
     """Maximise the marginal likelihood of points over the lengthscales of a Gaussian kernel."""
     # Shapes: points (n,) or (n, D).
@@ -111,10 +108,9 @@ def learn_lengthscale(
     refuse_constant("the points", points)
     rows = points[spread_out_varied(points, most)]
     units = unit_deviations(rows) if separate else np.ones(rows.shape[1])
-    form = MarginalLikelihood if len(rows) <= most_whole else LowRankMarginalLikelihood
     rows = rows / units
     with one_blas_thread():
-        likelihood = form(rows, noise=noise, measure=measure)
+        likelihood = MarginalLikelihood(rows, noise, measure)
         few = rows[spread_out_varied(rows, rows_scanned)]
         scanned = _span(few)
         of_few = MarginalLikelihood(few, noise, measure)

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from pymc_kbr.arrays.refusals import shown, squarable
-from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.kernels import Gaussian
 
 
@@ -108,90 +106,6 @@ class MarginalLikelihood:
             of_kernel += of_covariance
             slopes += weighted_squares(of_kernel, scaled[rows], scaled[:upto])
         return slopes
-
-
-# --- low-rank marginal likelihood ---
-
-
-class LowRankMarginalLikelihood:
-    """log p(x_1, ..., x_n | l) and its gradient, with Nystroem's form of the prior's covariance."""
-
-    # Shapes: points (n, D).
-
-    def __init__(
-        self, points: np.ndarray, landmarks: int = 500, noise: float = 0.1, measure: Measure | None = None
-    ) -> None:
-        self.points, self.noise = points, noise
-        self.measure = LebesgueMeasure() if measure is None else measure
-        rows = spread_out(len(points), landmarks)
-        # Of landmarks that coincide one is kept: two would make their covariance singular.
-        self._landmarks = np.sort(rows[np.unique(points[rows], axis=0, return_index=True)[1]])
-        self._centred = points - points.mean(axis=0)
-        self._jacobian = Jacobian(self._centred)
-
-    def __call__(self, lengthscale: np.ndarray, *, rows_at_once: int = 512) -> tuple[float, np.ndarray]:
-        """The log marginal likelihood and its gradient (D,) in log l: see `MarginalLikelihood`."""
-        scaled = self._centred / lengthscale
-        embedding, of_embedding = np.empty(len(scaled)), np.empty_like(scaled)
-        value, slopes = 0.0, np.zeros(scaled.shape[1])
-        for i in range(0, len(scaled), rows_at_once):
-            rows = np.arange(i, min(i + rows_at_once, len(scaled)))
-            kernel = Gaussian(1.0)(scaled[rows], scaled)
-            volume = self._jacobian.of_rows(rows, kernel, scaled, lengthscale)
-            embedding[rows] = volume.embedding
-            value += volume.log
-            slopes += volume.slopes
-            near, squares = kernel @ np.hstack([scaled, scaled**2]), scaled[rows]
-            first, second = np.hsplit(near, 2)
-            total = kernel.sum(axis=1)[:, None]
-            of_embedding[rows] = (squares**2 * total - 2 * squares * first + second) / len(scaled)
-            kernel *= volume.left @ volume.right.T
-            slopes += weighted_squares(kernel, scaled[rows], scaled)
-        of_process, process_slopes = self._process(embedding, of_embedding, lengthscale)
-        return value + of_process, slopes + process_slopes
-
-    def _process(
-        self,
-        y: np.ndarray,
-        of_y: np.ndarray,
-        lengthscale: np.ndarray,
-        *,
-        # Of the mean variance, added to the covariance of the landmarks.
-        jitter: float = 1e-7,
-    ) -> tuple[float, np.ndarray]:
-        """Log N(y; 0, U A^-1 U' + sigma^2 I) and its gradient, with dy / d log l = `of_y` (n, D)."""
-        n, s2, few = len(y), self.noise, self.points[self._landmarks]
-        u = self.measure.covariance(self.points, few, lengthscale)
-        a = self.measure.covariance(few, few, lengthscale)
-        jittered = a + jitter * np.mean(np.diag(a)) * np.eye(len(a))
-        triangle = cholesky(jittered, lower=True)
-        v = solve_triangular(triangle, u.T, lower=True)
-        of_b = cho_factor(s2 * np.eye(len(a)) + v @ v.T, lower=True)
-        inner = cho_solve(of_b, v @ y)
-        alpha = (y - v.T @ inner) / s2
-        log_determinant = 2 * np.log(np.diag(of_b[0])).sum() + (n - len(a)) * np.log(s2)
-        value = -0.5 * (y @ alpha + log_determinant + n * np.log(2 * np.pi))
-        # Derivatives of the value in U and A, from the right and from both sides by the triangle's inverse.
-        in_v = np.outer(alpha, inner) - cho_solve(of_b, v).T
-        in_l = 0.5 * (cho_solve(of_b, v @ v.T) - np.outer(inner, inner))
-        in_u = solve_triangular(triangle, in_v.T, lower=True, trans="T").T
-        half = solve_triangular(triangle, in_l, lower=True, trans="T")
-        in_a = solve_triangular(triangle, half.T, lower=True, trans="T")
-        slopes = -alpha @ of_y
-        everywhere = slice(None)
-        for rows, weighted in ((everywhere, in_u * u), (self._landmarks, in_a * a)):
-            slopes = slopes + self.measure.slopes(self.points[rows], few, lengthscale, weighted)
-            scaled = self._centred[rows] / lengthscale
-            slopes += 0.5 * weighted_squares(weighted, scaled, self._centred[self._landmarks] / lengthscale)
-        # The jitter is a share of the variance, whose slope it has.
-        of_jitter = np.diag(in_a) * (np.diag(jittered) - np.diag(a))
-        slopes += of_jitter.sum() * self._slope_of_variance(few, lengthscale)
-        return float(value), slopes
-
-    def _slope_of_variance(self, few: np.ndarray, lengthscale: np.ndarray) -> np.ndarray:
-        """D log of the mean variance of the landmarks / d log l, (D,)."""
-        variance = self.measure.variance(few, lengthscale)
-        return self.measure.slopes(few, few, lengthscale, np.diag(variance / variance.sum()))
 
 
 # --- prior covariance ---
@@ -331,13 +245,8 @@ class Jacobian:
         self._group = self._group.reshape(-1)  # NumPy 2.0 gives a column
         self._alike = counts[self._group]
 
-    def __call__(self, kernel: np.ndarray, scaled: np.ndarray, lengthscale: np.ndarray) -> Volume:
-        """The volume at points over their lengthscales (n, D); overwrites their Gram matrix (n, n)."""
-        return self.of_rows(np.arange(len(scaled)), kernel, scaled, lengthscale)
-
-    def of_rows(
+    def __call__(
         self,
-        rows: np.ndarray,
         kernel: np.ndarray,
         scaled: np.ndarray,
         lengthscale: np.ndarray,
@@ -347,38 +256,38 @@ class Jacobian:
         # A derivative below this share of the summands' sizes is the rounding of zero.
         rounding: float = 1e3 * np.finfo(float).eps,
     ) -> Volume:
-        """The same of some points alone, whose numbers are `rows` (b,), from their rows (b, n) of it."""
+        """The volume at points over their lengthscales (n, D); overwrites their Gram matrix (n, n)."""
         n = len(scaled)
-        self._take_out_coincident(rows, kernel)
+        self._take_out_coincident(kernel)
         # Both sums over j of k_ij (x_j - x_i) by one product.
         sums = kernel @ np.hstack([scaled, np.ones((n, 1))])
         total = sums[:, -1]
-        embedding = (total + self._alike[rows]) / n
-        towards = sums[:, :-1] - scaled[rows] * total[:, None]
-        logs = np.zeros(len(rows))
+        embedding = (total + self._alike) / n
+        towards = sums[:, :-1] - scaled * total[:, None]
+        logs = np.zeros(n)
         far = np.flatnonzero(total < least_sum)
-        of_far = [self._by_ratios(int(rows[i]), scaled) for i in far]
+        of_far = [self._by_ratios(int(i), scaled) for i in far]
         for i, (weights, exponent) in zip(far, of_far, strict=True):
-            towards[i], total[i], logs[i] = weights @ (scaled - scaled[rows[i]]), weights.sum(), -exponent
+            towards[i], total[i], logs[i] = weights @ (scaled - scaled[i]), weights.sum(), -exponent
         size = np.sqrt(np.sum((towards / lengthscale) ** 2, axis=1))
         summands = total * np.max(np.abs(scaled).max(axis=0) / lengthscale)
-        _refuse_flat(rows[~(size > rounding * summands)], n)
+        _refuse_flat(np.flatnonzero(~(size > rounding * summands)), n)
         pull = towards / (lengthscale * size[:, None]) ** 2
         slopes = -2 * np.sum((towards / (lengthscale * size[:, None])) ** 2, axis=0)
         for i, (weights, _) in zip(far, of_far, strict=True):
-            apart = scaled - scaled[rows[i]]
+            apart = scaled - scaled[i]
             slopes += (weights * (apart @ pull[i])) @ apart**2
         # Their pairs were summed just now, by ratios: not once more through `left` and `right`.
         pull[far] = 0.0
-        left = np.hstack([pull, -np.einsum("ij,ij->i", pull, scaled[rows])[:, None]])
+        left = np.hstack([pull, -np.einsum("ij,ij->i", pull, scaled)[:, None]])
         right = np.hstack([scaled, np.ones((n, 1))])
         return Volume(embedding, float(np.sum(logs + np.log(size / n))), slopes, left, right)
 
-    def _take_out_coincident(self, rows: np.ndarray, kernel: np.ndarray) -> None:
+    def _take_out_coincident(self, kernel: np.ndarray) -> None:
         """Set the kernel of pairs that coincide to zero, which else rounding would put in the place of it."""
-        kernel[np.arange(len(rows)), rows] = 0.0
-        for i in np.flatnonzero(self._alike[rows] > 1):
-            kernel[i, self._group == self._group[rows[i]]] = 0.0
+        np.fill_diagonal(kernel, 0.0)
+        for i in np.flatnonzero(self._alike > 1):
+            kernel[i, self._group == self._group[i]] = 0.0
 
     def _by_ratios(self, i: int, scaled: np.ndarray) -> tuple[np.ndarray, float]:
         """Kernel values of row i with the others over the largest of them, and minus that one's logarithm."""

@@ -42,11 +42,9 @@ def project_to_simplex(embedding: Embedding, iterations: int = 500, tolerance: f
 def project_rows_to_simplex(
     atoms: Atoms, weights: np.ndarray, iterations: int = 500, tolerance: float = 1e-7
 ) -> np.ndarray:
-    """The same of many embeddings on the same atoms, weights (t, m), side by side: v (t, m).
-
-    A row is finished when a step gains less than the tolerance in its own squared norm: an embedding that is
-    almost a distribution's would else be approached until the iterations are used up.
-    """
+    """The same of many embeddings on the same atoms, weights (t, m), side by side: v (t, m)."""
+    # A row is finished when a step gains less than the tolerance in its own squared norm: an embedding that
+    # is almost a distribution's would else be approached until the iterations are used up.
     total = weights.sum(axis=1, keepdims=True)
     fine = (weights >= 0).all(axis=1) & np.isclose(total[:, 0], 1)
     found = np.where(fine[:, None], weights / np.where(fine[:, None], total, 1.0), 0.0)

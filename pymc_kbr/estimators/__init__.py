@@ -1,6 +1,7 @@
 """Posterior estimators, and the table of their names."""
 
 from pymc_kbr.arrays.refusals import shown
+from pymc_kbr.estimators.abc import KernelDensity, NadarayaWatson, Rejection
 from pymc_kbr.estimators.adjusted import Adjusted
 from pymc_kbr.estimators.embedding import (
     ConditionalMean,
@@ -9,10 +10,7 @@ from pymc_kbr.estimators.embedding import (
     Localised,
 )
 from pymc_kbr.estimators.estimator import Estimator
-from pymc_kbr.estimators.kernel_density import KernelDensity
 from pymc_kbr.estimators.kernel_likelihood import KernelLikelihood
-from pymc_kbr.estimators.nadaraya_watson import NadarayaWatson
-from pymc_kbr.estimators.rejection import Rejection
 
 ESTIMATORS: dict[str, type[Estimator]] = {
     "rejection": Rejection,
@@ -29,15 +27,7 @@ ESTIMATORS: dict[str, type[Estimator]] = {
 
 
 def make_estimator(estimator: str | Estimator) -> Estimator:
-    """An estimator from its name, with its defaults, or the given one.
-
-    Raises
-    ------
-    ValueError
-        If there is no estimator of that name.
-    TypeError
-        If it is neither a name nor an estimator.
-    """
+    """An estimator from its name, with its defaults, or the given one."""
     if isinstance(estimator, Estimator):
         return estimator
     if not isinstance(estimator, str):

@@ -15,10 +15,10 @@ from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms, Embedding
 from pymc_kbr.embedding.projection import project_to_simplex
+from pymc_kbr.estimators.abc import Rejection
 from pymc_kbr.estimators.adjustments import Adjustment, NoAdjustment, make_adjustment
 from pymc_kbr.estimators.checks import warn_of_wide
 from pymc_kbr.estimators.estimator import Estimator, RowWeights
-from pymc_kbr.estimators.rejection import Rejection
 from pymc_kbr.estimators.summaries import Summary
 from pymc_kbr.posterior.smoothing import check_smoothing
 

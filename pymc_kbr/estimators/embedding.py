@@ -196,19 +196,10 @@ class RuleEstimator(Estimator):
         return RowWeights(weights)
 
     def means(self, x: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Conditional means of values, without the weights of all rows.
-
-        Parameters
-        ----------
-        x : ndarray of shape (k, q)
-            Statistics in the scale of the table.
-        values : ndarray of shape (n, t)
-            Of the fitted rows.
-
-        Returns
-        -------
-        ndarray of shape (k, t)
-        """
+        """Conditional means of values, without the weights of all rows."""
+        # Shapes: x (k, q); values (n, t); returned: (k, t).
+        # x: Statistics in the scale of the table.
+        # values: Of the fitted rows.
         with self._threads():
             found = self._operator.means(x, np.column_stack([values, np.ones(len(values))]))
         means, total = found[:, :-1], found[:, -1:]
@@ -409,16 +400,10 @@ class Localised(RuleEstimator):
         As in `ConditionalMean`; lambda is that of m rows, and `centred` is about the means of the
         nearest rows.
 
-    single_precision : bool
-        Whether the systems of nearest rows are made and solved in single precision, with half the memory
-        and in about the same time. Refused where the ridge m lambda is so small that rounding would be a
-        part of it.
-
     Raises
     ------
     ValueError
-        By `fit`, for arguments out of range, and for single precision with a ridge that rounding would
-        be a part of.
+        By `fit`, for arguments out of range.
 
     Notes
     -----
@@ -455,7 +440,6 @@ class Localised(RuleEstimator):
         centred: bool = True,
         scale: bool | str | Summary = True,
         parameter_bandwidth: float | None = None,
-        single_precision: bool = False,
     ) -> None:
         self.neighbours = neighbours
         self.bandwidth = bandwidth
@@ -464,7 +448,6 @@ class Localised(RuleEstimator):
         self.centred = centred
         self.scale = scale
         self.parameter_bandwidth = parameter_bandwidth
-        self.single_precision = single_precision
 
     def _check(self, n: int, streamed: bool) -> None:
         if self.neighbours is not None:
@@ -487,16 +470,7 @@ class Localised(RuleEstimator):
             self._ridge,
             self.neighbours_,
             self.centred,
-            np.float32 if self.single_precision else np.float64,
         )
-        # Rounding of a matrix of m rows is at most about m times that of one of its numbers.
-        least = 10 * self.neighbours_ * float(np.finfo(np.float32).eps)
-        if self.single_precision and self._ridge < least:
-            raise ValueError(
-                f"single_precision is asked for and the ridge is {self._ridge:.3g}; rounding needs one above "
-                f"{least:.3g} with {self.neighbours_} neighbours: take double precision, or a larger "
-                "regularisation"
-            )
         self._units = kernel_units(self.kernel_)
         self.table_.nearest(self.neighbours_, self._units)  # the tree is grown here
 

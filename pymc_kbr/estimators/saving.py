@@ -19,11 +19,11 @@ import os
 import re
 import secrets
 import zipfile
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import IO, Any
 
 import numpy as np
@@ -75,6 +75,12 @@ METHODS = frozenset({"log_density"})
 
 LIKELIHOOD = "pymc_kbr.estimators.likelihood"
 RENAMED = {
+    "pymc_kbr.arrays.scan:Moments": "pymc_kbr.estimators.estimator:Moments",
+    "pymc_kbr.arrays.scan:Scan": "pymc_kbr.estimators.estimator:Scan",
+    **{
+        f"pymc_kbr.arrays.simulated_region:{name}": f"pymc_kbr.estimators.kernel_likelihood:{name}"
+        for name in ("Near", "Pairs", "Ranks", "SimulatedRegion")
+    },
     f"{LIKELIHOOD}.conditional_mean:Fitted": f"{LIKELIHOOD}.conditional_mean:BasisRegression",
     "pymc_kbr.gram.kept:KeptGram": "pymc_kbr.gram.dense:CachedGram",
     f"{LIKELIHOOD}.moving_shape:MovingShape": f"{LIKELIHOOD}.conditional_mixture:ConditionalMixture",
@@ -93,128 +99,8 @@ RENAMED = {
     ),
     "pymc_kbr.selection.selection:NotRead",
 )
-"""Classes that files of earlier versions name, and what they are called now."""
+"""Classes of files of earlier versions that have another name now, or are in another folder."""
 
-JOINED = {
-    "arrays.rows": ("arrays.constants",),
-    "arrays.support": ("arrays.region",),
-    "checking.calibration": ("checking.joint_transforms",),
-    "checking.statistic_contributions": ("checking.statistic_relevance",),
-    "embedding.bayesian_embedding": ("embedding.conditioned",),
-    "embedding.marginal_likelihood": (
-        "embedding.jacobian",
-        "embedding.marginal_low_rank",
-        "embedding.prior_covariance",
-    ),
-    "embedding.rules.rule": (
-        "embedding.rules.importance_weighted",
-        "embedding.rules.kernel_bayes",
-    ),
-    "estimators.adjusted": ("estimators.movable_rows",),
-    "estimators.adjustments.adjustment": (
-        "estimators.adjustments.joint_neighbours",
-        "estimators.adjustments.kernel_ridge",
-        "estimators.adjustments.local_linear",
-    ),
-    "estimators.estimator": (
-        "arrays.scan",
-        "estimators.conditioning",
-        "estimators.given",
-        "estimators.row_weights",
-        "estimators.streamed_table",
-    ),
-    "estimators.embedding": (
-        "estimators.conditional_mean",
-        "estimators.importance_weighted",
-        "estimators.kernel_bayes",
-        "estimators.localised",
-        "estimators.rule_estimator",
-        "estimators.with_prior",
-    ),
-    "estimators.kernel_likelihood": (
-        "arrays.simulated_region",
-        "estimators.learned_density",
-        "estimators.likelihood.posteriors",
-    ),
-    "estimators.likelihood.autoregressive": (
-        "estimators.likelihood.conditional",
-        "estimators.likelihood.past",
-        "estimators.likelihood.series",
-    ),
-    "estimators.likelihood.checks": ("estimators.likelihood.exact",),
-    "estimators.likelihood.conditional_mean": ("estimators.likelihood.mean_basis",),
-    "estimators.likelihood.diagonal_scale": ("estimators.likelihood.common_whitening",),
-    "estimators.likelihood.evaluation": ("estimators.likelihood.marginal",),
-    "estimators.likelihood.basis": ("estimators.likelihood.parameter_scale",),
-    "estimators.likelihood.exchangeable": (
-        "estimators.likelihood.elements",
-        "estimators.likelihood.order_statistics",
-    ),
-    "estimators.likelihood.location_scale": ("estimators.likelihood.mean_by_residuals",),
-    "estimators.likelihood.conditional_mixture": (
-        "estimators.likelihood.mixture_functions",
-        "estimators.likelihood.moving_shape",
-    ),
-    "estimators.likelihood.normal_mixture": ("estimators.likelihood.residual_shape",),
-    "estimators.likelihood.prior_density": (
-        "estimators.likelihood.prior_choice",
-        "estimators.likelihood.prior_margins",
-    ),
-    "estimators.likelihood.smooth_function": (
-        "estimators.likelihood.evidence",
-        "estimators.likelihood.product_kernel",
-    ),
-    "estimators.likelihood.spread": ("estimators.likelihood.spread_basis",),
-    "estimators.likelihood.tempered": (
-        "estimators.likelihood.local_mixture",
-        "estimators.likelihood.particle_moves",
-        "estimators.likelihood.population",
-        "estimators.likelihood.streams",
-        "estimators.likelihood.tempering",
-    ),
-    "estimators.summaries.posterior_mean": (
-        "estimators.summaries.curved_posterior_mean",
-        "estimators.summaries.joint_posterior_mean",
-    ),
-    "estimators.summaries.relevance": (
-        "estimators.summaries.learnt_lengthscales",
-        "estimators.summaries.of_table",
-    ),
-    "estimators.summaries.transformed": (
-        "estimators.summaries.cells",
-        "estimators.summaries.common_scale",
-        "estimators.summaries.curves",
-        "estimators.summaries.dependent",
-    ),
-    "gram.dense": ("gram.kept",),
-    "gram.incomplete_cholesky": ("gram.pivoted",),
-    "gram.low_rank": (
-        "gram.nystroem",
-        "gram.random_features",
-        "gram.streamed",
-    ),
-    "gram.solvers": ("gram.blocks",),
-    "kernels.kernel": (
-        "kernels.gaussian",
-        "kernels.linear",
-        "kernels.matern",
-    ),
-    "posterior.posterior": (
-        "posterior.shown",
-        "posterior.weighted_atoms",
-    ),
-    "regression.kernel_ridge": ("regression.ridge",),
-    "selection.model_choice.methods": (
-        "selection.model_choice.embedded",
-        "selection.model_choice.evidence",
-        "selection.model_choice.forest",
-    ),
-    "selection.race": ("selection.fitting", "selection.race_rule", "selection.scoring"),
-    "selection.selection": ("selection.candidate",),
-}
-"""Modules of today, and those of earlier versions whose classes they have now."""
-
-MOVED = {f"pymc_kbr.{old}": f"pymc_kbr.{new}" for new, olds in JOINED.items() for old in olds}
 NAME = re.compile(
     rf"pymc_kbr\.({'|'.join(map(re.escape, PACKAGES_OF_VALUES))})(\.[a-z][a-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*"
 )
@@ -466,16 +352,16 @@ def _value_class(name: str) -> type:
     if not NAME.fullmatch(_of_type(str, name)):
         raise _Refused(f"names {name[:200]!r}, which is no value of this package; it is not loaded")
     module, _, cls = RENAMED.get(name, name).partition(":")
-    module = MOVED.get(module, module)
-    if module in NO_VALUES:
+    if module not in NO_VALUES and not hasattr(_module(module), cls):
+        module = _modules_of(module.split(".")[1]).get(cls, module)
+    if module in NO_VALUES or not NAME.fullmatch(f"{module}:{cls}"):
         raise _Refused(f"names {name!r}, which is no value; it is not loaded")
-    try:
-        found = getattr(import_module(module), cls)
-    except (ImportError, AttributeError):
+    found = getattr(_module(module), cls, None)
+    if found is None:
         raise _Refused(
             f"holds a {name!r}, which this version of pymc_kbr does not have; take the version that "
             "wrote it, or fit again"
-        ) from None
+        )
     if not isinstance(found, type):
         raise _Refused(f"names {name!r}, which is no class; it is not loaded")
     if (found.__module__, found.__qualname__) != (module, cls):
@@ -484,6 +370,25 @@ def _value_class(name: str) -> type:
     if not _is_value_class(found):
         raise _Refused(f"names {name!r}, which is no class of values; it is not loaded")
     return found
+
+
+def _module(name: str) -> ModuleType | None:
+    """A module of this package; None where there is none of that name, or what it needs is not installed."""
+    try:
+        return import_module(name)
+    except ImportError:
+        return None
+
+
+@cache
+def _modules_of(folder: str) -> dict[str, str]:
+    """The module that defines each class of a folder: files of earlier versions name another one of it."""
+    root, found = Path(__file__).parents[1], dict[str, set[str]]()
+    for path in sorted((root / folder).rglob("*.py")):
+        module = ".".join(path.relative_to(root.parent).with_suffix("").parts).removesuffix(".__init__")
+        for cls in re.findall(r"^class (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE):
+            found.setdefault(cls, set()).add(module)
+    return {cls: modules.pop() for cls, modules in found.items() if len(modules) == 1}
 
 
 def _is_value_class(cls: type) -> bool:

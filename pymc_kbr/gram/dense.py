@@ -13,15 +13,10 @@ from pymc_kbr.kernels import Kernel
 
 
 class DenseGram(Gram):
-    """G = (k(x_i, x_j)), formed for each factorisation and not kept.
+    """G = (k(x_i, x_j)), formed for each factorisation and not kept."""
 
-    Parameters
-    ----------
-    kernel : Kernel
-    points : ndarray of shape (n, d)
-    base : ndarray of shape (n,), optional
-        Weights of sum one about whose mean the features are centred.
-    """
+    # Shapes: points (n, d); base (n,), or None.
+    # base: Weights of sum one about whose mean the features are centred.
 
     def __init__(self, kernel: Kernel, points: np.ndarray, base: np.ndarray | None = None) -> None:
         self.kernel, self.points, self.base = kernel, points, base

@@ -13,15 +13,10 @@ from pymc_kbr.arrays.users_line import users_line
 
 
 class Operator(ABC):
-    """A factored inverse, made once and applied to many right-hand sides.
+    """A factored inverse, made once and applied to many right-hand sides."""
 
-    Attributes
-    ----------
-    ridge : float
-        The one that was used.
-    raised : int
-        How many times it was raised because the factorisation failed.
-    """
+    # ridge: The one that was used.
+    # raised: How many times it was raised because the factorisation failed.
 
     ridge: float
     raised: int

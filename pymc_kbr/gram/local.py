@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg.lapack import dpotrs, spotrs
+from scipy.linalg.lapack import dpotrs
 
 from pymc_kbr.kernels import Gaussian, Kernel
 
@@ -18,7 +18,6 @@ class LocalRegressions:
     ridge: float
     neighbours: int
     centred: bool
-    dtype: type
     # Of Gram matrices that are made at once: as many as stay in the cache.
     entries_at_once: int = 2**20
 
@@ -35,12 +34,12 @@ class LocalRegressions:
         by: float = 10.0,
     ) -> float:
         """The ridge, or what it becomes when it is raised."""
-        least = self.neighbours * float(np.finfo(self.dtype).eps)
+        least = self.neighbours * float(np.finfo(float).eps)
         return self.ridge if times == 0 else max(self.ridge * by, least) * by ** (times - 1)
 
     def scratch(self) -> np.ndarray:
         """Memory for a batch's Gram matrices: used again, since new memory costs more than filling it."""
-        return np.empty((self.batch, self.neighbours, self.neighbours), dtype=self.dtype)
+        return np.empty((self.batch, self.neighbours, self.neighbours))
 
     def weights(
         self, x: np.ndarray, near: np.ndarray, ratio: np.ndarray | None, scratch: np.ndarray
@@ -78,22 +77,21 @@ class LocalRegressions:
         scale: np.ndarray | None = None
         if ratio is not None:
             # Of mean one among these rows, since the ridge m lambda is one for m rows of weight one.
-            scale = np.asarray(np.sqrt(ratio / ratio.mean(axis=1, keepdims=True)), dtype=self.dtype)
+            scale = np.sqrt(ratio / ratio.mean(axis=1, keepdims=True))
             gram *= scale[:, :, None]
             gram *= scale[:, None, :]
         diagonal = np.arange(self.neighbours)
-        gram[:, diagonal, diagonal] += self.dtype(self.raised(times))
+        gram[:, diagonal, diagonal] += self.raised(times)
         factors = np.linalg.cholesky(gram)  # of many at once, without holding the interpreter's lock
-        solve = dpotrs if self.dtype is np.float64 else spotrs
         weights = np.empty(near.shape[:2])
         for k, factor in enumerate(factors):
             # Two right sides at once: the kernel's values, and ones for the intercept.
-            right: np.ndarray = np.ones((self.neighbours, 2), order="F", dtype=self.dtype)
+            right: np.ndarray = np.ones((self.neighbours, 2), order="F")
             right[:, 0] = cross[k]
             if scale is not None:
                 right *= scale[k][:, None]
             # LAPACK counts by columns: the transpose of a lower factor is its upper one without a copy.
-            solved = solve(factor.T, right, lower=False)[0]
+            solved = dpotrs(factor.T, right, lower=False)[0]
             if scale is not None:
                 solved *= scale[k][:, None]
             weights[k], intercept = solved.T
@@ -118,7 +116,7 @@ class LocalRegressions:
                 out[k] = self.kernel(rows)
             return np.stack([self.kernel(rows, one[None])[:, 0] for rows, one in zip(near, x, strict=True)])
         # Shifted to the observation, distances of nearest rows lose no digits in the product.
-        scaled = ((near - x[:, None]) / np.asarray(self.kernel.bandwidth)).astype(self.dtype)
+        scaled = (near - x[:, None]) / np.asarray(self.kernel.bandwidth)
         half = -0.5 * np.einsum("kij,kij->ki", scaled, scaled)[..., None]
         ones = np.ones_like(half)
         left, right = (

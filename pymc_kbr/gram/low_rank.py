@@ -29,15 +29,11 @@ class CentredFeatures:
 
 @dataclass(frozen=True, eq=False)
 class LowRankGram(Gram):
-    """G = F F', of rank r.
+    """G = F F', of rank r."""
 
-    Parameters
-    ----------
-    features : ndarray of shape (n, r)
-        F.
-    feature_map : callable
-        From points (k, d) to their features (k, r); of the n points themselves it gives F.
-    """
+    # Shapes: features (n, r).
+    # features: F.
+    # feature_map: From points (k, d) to their features (k, r); of the n points themselves it gives F.
 
     features: np.ndarray
     feature_map: Callable[[np.ndarray], np.ndarray]
@@ -156,16 +152,10 @@ def scaled_rows(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class StreamedGram(Gram):
-    """G = F F' as `LowRankGram` has it, with the rows of F computed in each pass over the points.
+    """G = F F' as `LowRankGram` has it, with the rows of F computed in each pass over the points."""
 
-    Parameters
-    ----------
-    points : Chunks
-    feature_map : callable
-        From points (b, d) to their features (b, r).
-    rank : int
-        r.
-    """
+    # feature_map: From points (b, d) to their features (b, r).
+    # rank: r.
 
     points: Chunks
     feature_map: Callable[[np.ndarray], np.ndarray]

@@ -122,20 +122,16 @@ def for_both(name: str, given: Any) -> tuple[Any, Any]:
 
 
 def of_pooled(points: np.ndarray) -> np.ndarray:
-    """Six bandwidths for two samples together (n, d): from half the shortest distances to twice the longest.
-
-    The 1% quantile is a distance within clusters for as many as a hundred of them.
-    """
+    """Six bandwidths for two samples together (n, d): half the shortest distances to twice the longest."""
+    # The 1% quantile is a distance within clusters for as many as a hundred of them.
     distances = distances_apart(points)
     lowest, highest = np.quantile(distances, [0.01, 0.95])
     return np.geomspace(lowest / 2, 2 * highest, 6)
 
 
 def of_side(points: np.ndarray) -> np.ndarray:
-    """Four bandwidths for one of two dependent samples (n, d), an eighth to nearly three times the median.
-
-    There is a statistic for each pair of bandwidths: of more of them each has to stand out more.
-    """
+    """Four bandwidths for one of two dependent samples (n, d), an eighth to nearly three times the median."""
+    # There is a statistic for each pair of bandwidths: of more of them each has to stand out more.
     return float(np.median(distances_apart(points))) * 2.0 ** np.arange(-3.0, 2.0, 1.5)
 
 

@@ -12,7 +12,7 @@ from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.refusals import check_seed, path_of, shown, whole
 from pymc_kbr.estimators import Estimator, KernelLikelihood, make_estimator
 from pymc_kbr.estimators.likelihood.choice import scale_of_many
-from pymc_kbr.estimators.sets.features import most_columns
+from pymc_kbr.estimators.sets import most_columns
 from pymc_kbr.rounds.sequence import DRAWS_FOR_PROPOSAL, Rounds, least_rows, near_rows
 from pymc_kbr.simulation import ForwardModel, SimulationOptions, check_can_be_proposed
 from pymc_kbr.simulation.model.read import refuse_without_simulator

@@ -27,7 +27,7 @@ from pymc_kbr.arrays.weighted import column_quantiles
 from pymc_kbr.estimators import Adjusted, Estimator, KernelLikelihood, Rejection
 from pymc_kbr.estimators.likelihood.checks import fewest_rows
 from pymc_kbr.estimators.likelihood.success import weighting_of
-from pymc_kbr.estimators.sets.features import columns_of_sets
+from pymc_kbr.estimators.sets import columns_of_sets
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.rounds.bounds import NARROWED_TO
 from pymc_kbr.rounds.known_likelihood import draws_of_known, few_effective

@@ -11,7 +11,7 @@ import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.refusals import check_seed, path_of, shown, whole
-from pymc_kbr.estimators.sets.features import columns_of_sets
+from pymc_kbr.estimators.sets import columns_of_sets
 from pymc_kbr.estimators.summaries import check_scale
 from pymc_kbr.rounds.bounds import ROWS_IN_BOUNDS, narrower, narrower_with_noise
 from pymc_kbr.rounds.emulator import noise_kept, noise_of

@@ -17,8 +17,7 @@ from pymc_kbr.simulation.resume_store import (
     warn_of_interrupt,
     weights_of,
 )
-from pymc_kbr.simulation.simulate import simulate, simulate_to_store
-from pymc_kbr.simulation.simulate_models import simulate_models
+from pymc_kbr.simulation.simulate import simulate, simulate_models, simulate_to_store
 from pymc_kbr.simulation.streams import entropy_of
 
 __all__ = [

@@ -50,19 +50,12 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class ForwardModel:
-    """A model's prior and its simulators.
+    """A model's prior and its simulators."""
 
-    Attributes
-    ----------
-    graph : ModelGraph
-    prior : PriorSampler
-        Of the whole prior, from a seed of its own.
-    support : Support
-        Of the whole prior.
-    log_known : callable or None
-        From parameters (n, p) to the log-likelihoods (n,) of the observed variables whose density is known,
-        with the model's Potentials; None where there is nothing of the kind.
-    """
+    # prior: Of the whole prior, from a seed of its own.
+    # support: Of the whole prior.
+    # log_known: From parameters (n, p) to the log-likelihoods (n,) of the observed variables whose density is
+    # known, with the model's Potentials; None where there is nothing of the kind.
 
     graph: ModelGraph
     prior: PriorSampler
@@ -74,13 +67,7 @@ class ForwardModel:
 
     @classmethod
     def read(cls, model: pm.Model | None) -> ForwardModel:
-        """Read a model, that of the surrounding ``with`` block where it is None.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If no model is found, or it cannot be simulated forward.
-        """
+        """Read a model, that of the surrounding ``with`` block where it is None."""
         clock = Clock()
         graph = read_model(model)
         check_signatures(graph)
@@ -97,25 +84,13 @@ class ForwardModel:
 
     @classmethod
     def of_columns(cls, model: pm.Model | None) -> ForwardModel:
-        """Read a model whose statistics are columns, as predictions of statistics need them.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As `read`, and if a statistic holds data sets.
-        """
+        """Read a model whose statistics are columns, as predictions of statistics need them."""
         forward = cls.read(model)
         forward.check_has_columns()
         return forward
 
     def check_has_columns(self) -> None:
-        """Refuse statistics that hold data sets.
-
-        Raises
-        ------
-        ValueError
-            If there are some.
-        """
+        """Refuse statistics that hold data sets."""
         sets = self.graph.statistics.set_names
         if sets:
             raise ValueError(
@@ -130,13 +105,7 @@ class ForwardModel:
         return seconds
 
     def check_can_be_truncated(self) -> None:
-        """Refuse a prior that cannot be drawn between bounds.
-
-        Raises
-        ------
-        ValueError
-            If it cannot.
-        """
+        """Refuse a prior that cannot be drawn between bounds."""
         check_can_be_truncated(self.seen_support(), self.graph.parameters)
         self._refuse_without_density("draws between bounds")
 
@@ -147,15 +116,8 @@ class ForwardModel:
     def sampler(
         self, entropy: int, within: Within | None, even: bool = False, proposal: Proposal | None = None
     ) -> tuple[PriorSampler | TruncatedSampler | ProposalSampler, Support]:
-        """Draws of the prior, of all of it or between bounds, or of a proposal; and their support.
-
-        `even` is that of `TruncatedSampler`; draws of the whole prior are always independent.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As `truncated_support` and `TruncatedSampler`.
-        """
+        """Draws of the prior, of all of it or between bounds, or of a proposal; and their support."""
+        # `even` is that of `TruncatedSampler`; draws of the whole prior are always independent.
         whole = self.prior.with_entropy(entropy)
         if proposal is not None:
             return ProposalSampler(whole, proposal, entropy), self.support
@@ -168,13 +130,7 @@ class ForwardModel:
     def draw(
         self, count: int, entropy: int, within: Within | None, even: bool = False
     ) -> tuple[np.ndarray, Support]:
-        """Draws (count, p) of the prior, of all of it or between bounds, and their support: as `sampler`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As `sampler`, and if the prior has next to no mass in its support.
-        """
+        """Draws (count, p) of the prior, of all of it or between bounds, and their support: as `sampler`."""
         sampler, support = self.sampler(entropy, within, even)
         return DrawnPrior(sampler, support)[:count], support
 
@@ -185,15 +141,8 @@ class ForwardModel:
     def in_batches(
         self, simulator: RowSimulator, first_rows: PilotRun, batched: bool | None, progressbar: bool = False
     ) -> tuple[RowSimulator, str]:
-        """The simulator in batches where it may be, and the reason: found out at the first table.
-
-        Where it may not be although nobody asked for rows, and there is a `progressbar`, a line says so.
-
-        Raises
-        ------
-        ValueError
-            As `decide_batches`.
-        """
+        """The simulator in batches where it may be, and the reason: found out at the first table."""
+        # Where it may not be although nobody asked for rows, and there is a `progressbar`, a line says so.
         # Rounds simulate one model many times; what was found out once holds for all of them.
         if batched not in self._batches:
             decided, reason = decide_batches(self.graph, simulator, first_rows, batched)
@@ -205,15 +154,8 @@ class ForwardModel:
         return dataclasses.replace(simulator, batch=program), reason
 
     def log_prior(self, parameters: np.ndarray) -> np.ndarray:
-        """Log density (n,) of the prior at parameters (n, p), of integral one over its support.
-
-        Volume is measured as `Support.log_jacobian` does.
-
-        Raises
-        ------
-        ValueError
-            If PyMC knows no density of one of its distributions.
-        """
+        """Log density (n,) of the prior at parameters (n, p), of integral one over its support."""
+        # Volume is measured as `Support.log_jacobian` does.
         self._refuse_without_density("rounds that draw elsewhere than from the prior")
         density = self._log_density
         inside = self.support.contains(parameters)

@@ -52,10 +52,8 @@ class OneStep:
         self._types = [variable.dtype for variable in given]
 
     def __call__(self, states: np.ndarray, *rest: Any) -> np.ndarray:
-        """Draws (k, p) of the states after states (k, p).
-
-        Then parameters (k, q), controls (k, c), where there are some, and a generator.
-        """
+        """Draws (k, p) of the states after states (k, p)."""
+        # Then parameters (k, q), controls (k, c), where there are some, and a generator.
         *more, rng = rest
         if self._parameters:
             values, *more = more

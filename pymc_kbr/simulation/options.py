@@ -27,25 +27,15 @@ from pymc_kbr.tables.reference_table import ReferenceTable
 
 @dataclass(frozen=True)
 class SimulationOptions:
-    """The parameters of these names of `simulate`, which says what they mean.
+    """The parameters of these names of `simulate`, which says what they mean."""
 
-    Parameters
-    ----------
-    draws, random_seed, within, cores, executor, store, on_failure, batched, timeout, progressbar
-        As in `simulate`.
-    to_be_extended : bool
-        Whether a longer table of the seed begins with this one: its last batch is then drawn as a whole, also
-        where the table ends within it. Otherwise no batch has more rows than the table.
-    proposal : Proposal, optional
-        What parameters are drawn from instead of the prior; there are no bounds (`within`) then.
-    warns_of_failures : bool
-        Whether there is a warning where many simulations fail. Rounds count those of all their tables.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If one is of the wrong type or out of range.
-    """
+    # draws, random_seed, within, cores, executor, store, on_failure, batched, timeout, progressbar: As in
+    # `simulate`.
+    # to_be_extended: Whether a longer table of the seed begins with this one: its last batch is then drawn as
+    # a whole, also where the table ends within it. Otherwise no batch has more rows than the table.
+    # proposal: What parameters are drawn from instead of the prior; there are no bounds (`within`) then.
+    # warns_of_failures: Whether there is a warning where many simulations fail. Rounds count those of all
+    # their tables.
 
     draws: int
     random_seed: int | np.random.Generator | None = None

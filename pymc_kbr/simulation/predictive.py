@@ -17,29 +17,12 @@ if TYPE_CHECKING:
 def simulate_data(
     model: pm.Model | None, draws: dict[str, np.ndarray], rng: np.random.Generator
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, bool]]:
-    """Simulate a model's data, as its observed variables hold them, at draws of its free variables.
-
-    Parameters
-    ----------
-    model : pymc.Model or None
-        That of the surrounding ``with`` block where None.
-    draws : dict of str to ndarray of shape (k, *shape)
-        Of every free variable.
-    rng : numpy.random.Generator
-
-    Returns
-    -------
-    simulated : dict of str to ndarray of shape (k, *data shape), or k data sets (m_i, q)
-    observed : dict of str to ndarray of the data's shape
-    exchangeable : dict of str to bool
-        Whether the entries of a variable's first axis are independent draws: those of an ordinary
-        `pm.Simulator` and of a distribution are, and rows of data sets; a vector simulator's are not.
-
-    Raises
-    ------
-    ValueError
-        If the draws lack a free variable, or a simulation fails.
-    """
+    """Simulate a model's data, as its observed variables hold them, at draws of its free variables."""
+    # Shapes: draws (k, *shape); returned: (k, *data shape).
+    # model: That of the surrounding ``with`` block where None.
+    # draws: Of every free variable.
+    # Returned: Whether the entries of a variable's first axis are independent draws: those of an ordinary
+    # `pm.Simulator` and of a distribution are, and rows of data sets; a vector simulator's are not.
     graph = read_model(model, simulate_known=True)
     missing = [v.name for v in graph.parameters.variables if v.name not in draws]
     if missing:

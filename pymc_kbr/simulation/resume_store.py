@@ -734,22 +734,10 @@ def _source_of(function: Callable[..., Any]) -> str | None:
 def simulate_table(
     options: SimulationOptions, forward: ForwardModel, head: ReferenceTable | None = None
 ) -> ReferenceTable | StoredTable:
-    """Simulate a table: a `StoredTable` where the options name a store.
-
-    Parameters
-    ----------
-    options : SimulationOptions
-    forward : ForwardModel
-        The model, which may have made other tables before.
-    head : ReferenceTable, optional
-        The first rows, simulated in memory with the same options but for their number, and to be extended:
-        only the others are simulated, and the table is what it would be without.
-
-    Raises
-    ------
-    TypeError, ValueError, SimulationError, OSError
-        As `simulate`.
-    """
+    """Simulate a table: a `StoredTable` where the options name a store."""
+    # forward: The model, which may have made other tables before.
+    # head: The first rows, simulated in memory with the same options but for their number, and to be
+    # extended: only the others are simulated, and the table is what it would be without.
     # BLAS sums in another order with more threads: one thread everywhere keeps the bits the same.
     with one_blas_thread():
         if options.store is not None:
@@ -910,13 +898,7 @@ class Simulation:
 
 
 def weights_of(log_weights: np.ndarray) -> np.ndarray:
-    """Weights (n,) from their logarithms, the largest one.
-
-    Raises
-    ------
-    ValueError
-        If all are zero.
-    """
+    """Weights (n,) from their logarithms, the largest one."""
     highest = log_weights.max()
     if highest == -np.inf:
         raise ValueError(

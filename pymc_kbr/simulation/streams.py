@@ -22,13 +22,7 @@ ROWS_A_STREAM = 1024
 
 
 def entropy_of(random_seed: Any) -> int:
-    """The number that all streams of one simulation are made from.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As `check_seed`.
-    """
+    """The number that all streams of one simulation are made from."""
     check_seed(random_seed)
     if random_seed is None:
         return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]

@@ -20,9 +20,14 @@ from pymc_kbr.tables.checks import check_observed, describe
 from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.file import OBSERVED_DATA, PRIOR_RATIO
 from pymc_kbr.tables.layout import DONE, FAILED, UNFINISHED
-from pymc_kbr.tables.of_sets import observation_of
 from pymc_kbr.tables.origin import ON_FAILURE, Failures, Origin, provenance_with
-from pymc_kbr.tables.reference_table import ReferenceTable, columns_by_name, columns_named, without_missing
+from pymc_kbr.tables.reference_table import (
+    ReferenceTable,
+    columns_by_name,
+    columns_named,
+    observation_of,
+    without_missing,
+)
 from pymc_kbr.tables.store import BEYOND, TableStore
 
 

@@ -34,7 +34,7 @@ def test_every_extra_that_is_named_brings_what_is_imported():
         for path in (ROOT / "pymc_kbr").rglob("*.py")
         for found in re.findall(r'brought_by\("(\w+)", "(\w+)"', path.read_text())
     }
-    assert len(called) == 6
+    assert len(called) == 5
     for extra, module in called:
         names = [re.split("[>=]", one)[0].replace("-", "") for one in EXTRAS[extra]]
         assert module in names

@@ -10,7 +10,7 @@ from scipy.stats import ks_2samp
 import pymc_kbr as pk
 from case_studies.coalescent import model as coalescent
 from case_studies.coalescent.accuracy import score
-from pymc_kbr.tables.datasets import load_coalescent
+from case_studies.coalescent.data import load_coalescent
 
 
 def test_statistics_by_hand():

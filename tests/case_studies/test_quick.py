@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from case_studies.coalescent import accuracy
-from pymc_kbr.tables.datasets import load_coalescent
+from case_studies.coalescent.data import load_coalescent
 
 STUDIES = {
     "gaussian_ground_truth": [

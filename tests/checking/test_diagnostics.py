@@ -6,12 +6,12 @@ import pandas as pd
 import pytest
 
 import pymc_kbr as pk
+from case_studies.coalescent.data import load_coalescent
 from pymc_kbr.checking.diagnostics import diagnose
 from pymc_kbr.checking.observation_support import observation_support
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.kernels import Gaussian
 from pymc_kbr.posterior.posterior import Posterior
-from pymc_kbr.tables.datasets import load_coalescent
 from tests.checking.looked_at import looked_at
 
 

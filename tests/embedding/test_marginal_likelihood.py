@@ -9,7 +9,6 @@ from pymc_kbr.embedding.marginal_likelihood import (
     GaussianMeasure,
     Jacobian,
     LebesgueMeasure,
-    LowRankMarginalLikelihood,
     MarginalLikelihood,
     weighted_squares,
 )
@@ -120,27 +119,9 @@ def test_gradient_where_blocks_of_rows_are_not_whole(rng):
     np.testing.assert_allclose(likelihood(length)[1], differences(likelihood, length), rtol=1e-8)
 
 
-@pytest.mark.parametrize("measure", MEASURES, ids=repr)
-@pytest.mark.parametrize("landmarks", [10, 30])
-def test_low_rank_gradient_is_that_of_differences(landmarks, measure, points, set_default):
-    set_default(LowRankMarginalLikelihood.__call__, rows_at_once=7)
-    likelihood = LowRankMarginalLikelihood(points, landmarks, 0.1, measure)
-    _, slopes = likelihood(LENGTHSCALE)
-    np.testing.assert_allclose(slopes, differences(likelihood, LENGTHSCALE), rtol=1e-7)
-
-
-@pytest.mark.parametrize("measure", MEASURES, ids=repr)
-def test_low_rank_with_all_rows_is_exact(measure, points):
-    value, slopes = MarginalLikelihood(points, 0.1, measure)(LENGTHSCALE)
-    low, low_slopes = LowRankMarginalLikelihood(points, len(points), 0.1, measure)(LENGTHSCALE)
-    # The jitter is 1e-7 of the variance and moves the log density of 30 values by as many 1e-7 over noise.
-    assert low == pytest.approx(value, abs=30 * 1e-7 / 0.1 * 20)
-    np.testing.assert_allclose(low_slopes, slopes, rtol=1e-4)
-
-
-@pytest.mark.parametrize("form", [MarginalLikelihood, LowRankMarginalLikelihood])
-def test_where_the_points_are_does_not_matter(form, points):
-    (value, slopes), (moved, moved_slopes) = (form(x)(LENGTHSCALE) for x in (points, points + 1e7))
+def test_where_the_points_are_does_not_matter(points):
+    of_both = (MarginalLikelihood(x)(LENGTHSCALE) for x in (points, points + 1e7))
+    (value, slopes), (moved, moved_slopes) = of_both
     # 1e7 leaves 2e-9 of each coordinate, whose kernel values at other points change by as little.
     assert moved == pytest.approx(value, rel=1e-7)
     np.testing.assert_allclose(moved_slopes, slopes, rtol=1e-6)

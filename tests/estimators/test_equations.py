@@ -83,15 +83,3 @@ def test_leave_one_out_in_closed_form_is_refitting(linear):
         others = np.arange(40) != i
         w = solve(gram[np.ix_(others, others)] + 0.3 * np.eye(39), gram[others, i])
         np.testing.assert_allclose(closed[i], theta[i] - w @ theta[others], atol=1e-9)
-
-
-@pytest.mark.parametrize("kernel", ["gaussian", "matern"])
-def test_single_precision_is_close_to_double_or_refused(linear, kernel):
-    settings = {"neighbours": 200, "bandwidth": 2.0, "kernel": kernel}
-    double = pk.Localised(**settings, regularisation=1e-4).fit(*linear).condition(OBSERVED)
-    single = pk.Localised(**settings, regularisation=1e-4, single_precision=True).fit(*linear)
-    for one, two in zip(double, single.condition(OBSERVED), strict=True):
-        # Errors of m * eps are magnified by at most the norm of the regression, 1 / sqrt(m lambda) = 7.
-        np.testing.assert_allclose(two.mean(), one.mean(), atol=7 * 200 * np.finfo(np.float32).eps)
-    with pytest.raises(ValueError, match=r"the ridge is 2e-06; rounding needs one above 0\.00023"):
-        pk.Localised(**settings, regularisation=1e-8, single_precision=True).fit(*linear)

@@ -10,8 +10,8 @@ from pymc_kbr.estimators.adjustments import (
     LocalLinearAdjustment,
     NoAdjustment,
     make_adjustment,
+    squared_residual_logarithms,
 )
-from pymc_kbr.estimators.adjustments.adjustment import squared_residual_logarithms
 from pymc_kbr.regression.kernel_ridge import KernelRegression
 
 N, M = 80, 24

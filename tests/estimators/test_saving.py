@@ -171,6 +171,20 @@ def test_a_class_that_was_moved_is_found_where_it_was(saved):
     assert type(pk.load(changed(saved, moved, checked=False))) is pk.Rejection
 
 
+@pytest.mark.parametrize(
+    "before", ["pymc_kbr.estimators.rejection:Rejection", "pymc_kbr.estimators.gone:Rejection"]
+)
+def test_a_class_is_found_by_its_name_where_its_module_is_gone(before, saved):
+    found = pk.load(changed(saved, lambda document: root(document).update(object=before), checked=False))
+    assert type(found) is pk.Rejection
+
+
+@pytest.mark.parametrize("name", ["pymc_kbr.tables.columns:TableStore", "pymc_kbr.arrays.gone:ProcessWide"])
+def test_a_class_that_is_no_value_is_not_found_by_its_name(name, saved):
+    with pytest.raises(ValueError, match="is no value"):
+        pk.load(changed(saved, lambda document: root(document).update(object=name), checked=False))
+
+
 def test_files_that_are_none_are_refused(saved, tmp_path):
     with pytest.raises(FileExistsError, match="overwrite=True"):
         pk.save(pk.load(saved), saved)

@@ -9,8 +9,8 @@ from scipy.stats import norm
 import pymc_kbr as pk
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.arrays.weighted import spread_out
-from pymc_kbr.estimators import embedding, nadaraya_watson
-from pymc_kbr.estimators.kernel_density import least_squares_score
+from pymc_kbr.estimators import abc, embedding
+from pymc_kbr.estimators.abc import least_squares_score
 from pymc_kbr.gram import Nystroem, Subsample
 from pymc_kbr.kernels import Gaussian, Laplace, Linear, median_heuristic
 from pymc_kbr.regression.choose_ridge import SCALES, choose_kernel_and_ridge
@@ -62,9 +62,7 @@ def test_nadaraya_watsons_bandwidth_predicts_rows_left_out_best(name, kernel, ar
 
 def test_nadaraya_watson_tries_three_hundred_rows_against_all(rng, monkeypatch):
     theta, tried = rng.normal(size=(700, 1)), []
-    monkeypatch.setattr(
-        nadaraya_watson, "cdist", lambda a, b: tried.append((a[0, 0], len(b))) or np.ones((1, len(b)))
-    )
+    monkeypatch.setattr(abc, "cdist", lambda a, b: tried.append((a[0, 0], len(b))) or np.ones((1, len(b))))
     pk.NadarayaWatson(scale=False).fit(theta, theta)
     expected = (theta - theta.mean(axis=0))[spread_out(700, 300), 0]
     np.testing.assert_allclose([row for row, _ in tried], expected)

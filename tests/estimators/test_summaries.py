@@ -6,8 +6,7 @@ import pytest
 import pymc_kbr as pk
 from pymc_kbr.arrays.data_sets import DataSets
 from pymc_kbr.arrays.scaling import Scaler
-from pymc_kbr.estimators.sets import EmbeddingKernel
-from pymc_kbr.estimators.sets.features import _spread
+from pymc_kbr.estimators.sets import EmbeddingKernel, _spread
 from pymc_kbr.estimators.summaries import PosteriorMean, Relevance
 from pymc_kbr.estimators.summaries.relevance import mean_gradients
 from pymc_kbr.estimators.summaries.transformed import CommonScale

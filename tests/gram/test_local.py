@@ -18,12 +18,12 @@ RATIO = RNG.exponential(size=(B, M))
 KERNELS = [Gaussian(1.2), Gaussian((0.8, 1.5, 3.0)), Matern(1.5)]
 
 
-def regressions(kernel=KERNELS[0], ridge=0.1, centred=False, dtype=np.float64):
-    return LocalRegressions(kernel, ridge, M, centred, dtype)
+def regressions(kernel=KERNELS[0], ridge=0.1, centred=False):
+    return LocalRegressions(kernel, ridge, M, centred)
 
 
 def weights_of(local_regressions, x=X, near=NEAR, ratio=None):
-    return local_regressions.weights(x, near, ratio, np.empty((len(x), M, M), local_regressions.dtype))
+    return local_regressions.weights(x, near, ratio, np.empty((len(x), M, M)))
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -51,14 +51,6 @@ def test_on_all_rows_they_are_the_conditional_mean(kernel):
     )
 
 
-@pytest.mark.parametrize("centred", [True, False])
-def test_single_precision_is_near_to_double(centred):
-    double, _ = weights_of(regressions(centred=centred), ratio=RATIO)
-    single, _ = weights_of(regressions(centred=centred, dtype=np.float32), ratio=RATIO)
-    np.testing.assert_allclose(single, double, atol=2e-4)
-    assert not np.array_equal(single, double)
-
-
 def test_triangles_of_many_rows_are_made_in_parts(set_default):
     whole, _ = weights_of(regressions())
     set_default(LocalRegressions._gram, triangle_rows=5)
@@ -69,7 +61,6 @@ def test_a_batch_fills_its_memory_and_no_more():
     made = replace(regressions(), entries_at_once=3 * M**2 + 1)
     assert made.batch == 3
     assert made.scratch().shape == (3, M, M)
-    assert replace(made, dtype=np.float32).scratch().dtype == np.float32
     assert replace(made, entries_at_once=5).batch == 1
 
 
@@ -92,7 +83,6 @@ def test_a_raised_ridge_starts_above_rounding_and_grows_tenfold():
     assert made.raised(1) == pytest.approx(M * np.finfo(float).eps)
     assert made.raised(3) == pytest.approx(100 * M * np.finfo(float).eps)
     assert regressions(ridge=0.1).raised(1) == pytest.approx(1.0)
-    assert regressions(dtype=np.float32, ridge=1e-30).raised(1) == pytest.approx(M * np.finfo(np.float32).eps)
 
 
 class Negative:

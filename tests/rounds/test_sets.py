@@ -5,7 +5,7 @@ import pymc as pm
 import pytest
 
 import pymc_kbr as pk
-from pymc_kbr.estimators.sets.features import columns_of_sets, most_columns
+from pymc_kbr.estimators.sets import columns_of_sets, most_columns
 from pymc_kbr.rounds import adaptive
 from pymc_kbr.rounds.adaptive import TooCoarse, simulate_in_rounds
 from pymc_kbr.rounds.sequence import near_rows

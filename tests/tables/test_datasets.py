@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from scipy.stats import ks_2samp, kstest
 
-from pymc_kbr.tables import datasets
+from case_studies.coalescent import data as datasets
 
 ABCTOOLS = Path(__file__).parents[3] / "shared" / "data" / "abctools"
 ABCTOOLS = Path(os.environ.get("ABCTOOLS_DATA", ABCTOOLS))

@@ -73,23 +73,12 @@ def check_scale(scale: Any, name: str = "scale") -> None:
 def make_summary(
     scale: Any, statistics: np.ndarray, parameters: np.ndarray, lowest: np.ndarray | None = None
 ) -> Summary:
-    """The summary that an estimator's argument `scale` asks for, fitted to a table.
-
-    Parameters
-    ----------
-    scale : bool, str, NeuralFeatures or Summary
-        True for standard deviations, False for the statistics' own units, a name of `SUMMARIES`, a value that
-        fits one, or a summary that was fitted before.
-    statistics : ndarray of shape (n, d)
-    parameters : ndarray of shape (n, p)
-    lowest : ndarray of shape (d,), optional
-        Of the statistics in other rows: logarithms and roots are taken of those that have some there, too.
-
-    Raises
-    ------
-    ValueError
-        If there is no summary of that name, or a fitted one is of another number of statistics.
-    """
+    """The summary that an estimator's argument `scale` asks for, fitted to a table."""
+    # Shapes: statistics (n, d); parameters (n, p); lowest (d,), or None.
+    # scale: True for standard deviations, False for the statistics' own units, a name of `SUMMARIES`, a value
+    # that fits one, or a summary that was fitted before.
+    # lowest: Of the statistics in other rows: logarithms and roots are taken of those that have some there,
+    # too.
     if isinstance(scale, bool | np.bool_):
         return Scaler.fit(statistics, bool(scale))
     if isinstance(scale, str):

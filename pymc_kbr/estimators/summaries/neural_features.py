@@ -186,20 +186,13 @@ class NeuralFeatures:
 
 @dataclass(frozen=True, eq=False)
 class LearntFeatures(ByColumns):
-    """A fitted feature map.
+    """A fitted feature map."""
 
-    Parameters
-    ----------
-    network : torch.nn.Module
-    scaler : Scaler
-        Of the statistics.
-    shape : tuple of int, optional
-        Of images.
-    centre, deviation : ndarray of shape (q,)
-        Of the network's features over the rows it was fitted to.
-    losses : tuple of tuple
-        Step, loss of that step's rows, and squared error at the held-out rows.
-    """
+    # Shapes: centre, deviation (q,).
+    # scaler: Of the statistics.
+    # shape: Of images.
+    # centre, deviation: Of the network's features over the rows it was fitted to.
+    # losses: Step, loss of that step's rows, and squared error at the held-out rows.
 
     network: Any
     scaler: Scaler

@@ -24,31 +24,18 @@ from pymc_kbr.regression.kernel_ridge import KernelRegression, RidgeRegression
 
 @dataclass(frozen=True, eq=False)
 class PosteriorMean(Estimates):
-    """One statistic a parameter: its conditional mean given all statistics.
+    """One statistic a parameter: its conditional mean given all statistics."""
 
-    Parameters
-    ----------
-    relevance : Relevance
-        The metric of the regression's kernel.
-    regression : KernelRegression
-    scaler : Scaler
-        Of the predicted means.
-    fitted_on : ndarray of shape (n, d)
-        The table's statistics.
-    left_out : ndarray of shape (n, p)
-        Its rows' coordinates, each by the regression without that row.
-
-    Notes
-    -----
-    The posterior mean is the best statistic of p dimensions for estimating the parameters under squared
-    loss; it is estimated by regression on the table, here by kernel ridge regression in the metric of
-    `Relevance` instead of the linear one of [1]_, section 3.
-
-    References
-    ----------
-    .. [1] P. Fearnhead, D. Prangle, Constructing summary statistics for approximate Bayesian computation:
-       semi-automatic approximate Bayesian computation, J. R. Statist. Soc. B 74 (2012), 419-474.
-    """
+    # Shapes: fitted_on (n, d); left_out (n, p).
+    # relevance: The metric of the regression's kernel.
+    # scaler: Of the predicted means.
+    # fitted_on: The table's statistics.
+    # left_out: Its rows' coordinates, each by the regression without that row.
+    # The posterior mean is the best statistic of p dimensions for estimating the parameters under squared
+    # loss; it is estimated by regression on the table, here by kernel ridge regression in the metric of
+    # `Relevance` instead of the linear one of [1], section 3.
+    # [1] P. Fearnhead, D. Prangle, Constructing summary statistics for approximate Bayesian computation:
+    # semi-automatic approximate Bayesian computation, J. R. Statist. Soc. B 74 (2012), 419-474.
 
     relevance: Relevance
     regression: KernelRegression
@@ -88,31 +75,17 @@ class PosteriorMean(Estimates):
 
 @dataclass(frozen=True, eq=False)
 class LinearPosteriorMean(Estimates):
-    """One statistic a parameter: its best linear estimate from all statistics.
+    """One statistic a parameter: its best linear estimate from all statistics."""
 
-    Parameters
-    ----------
-    standardise : Scaler
-    centre : ndarray of shape (d,)
-        Means of the scaled statistics.
-    regression : RidgeRegression
-    scaler : Scaler
-        Of the predicted means.
-    fitted_on : ndarray of shape (n, d)
-        The table's statistics.
-    left_out : ndarray of shape (n, p)
-        Its rows' coordinates, each by the regression without that row.
-
-    Notes
-    -----
-    Section 3 of [1]_, with a ridge: for hundreds of statistics, where it takes a second and `PosteriorMean` a
-    minute.
-
-    References
-    ----------
-    .. [1] P. Fearnhead, D. Prangle, Constructing summary statistics for approximate Bayesian computation:
-       semi-automatic approximate Bayesian computation, J. R. Statist. Soc. B 74 (2012), 419-474.
-    """
+    # Shapes: centre (d,); fitted_on (n, d); left_out (n, p).
+    # centre: Means of the scaled statistics.
+    # scaler: Of the predicted means.
+    # fitted_on: The table's statistics.
+    # left_out: Its rows' coordinates, each by the regression without that row.
+    # Section 3 of [1], with a ridge: for hundreds of statistics, where it takes a second and `PosteriorMean`
+    # a minute.
+    # [1] P. Fearnhead, D. Prangle, Constructing summary statistics for approximate Bayesian computation:
+    # semi-automatic approximate Bayesian computation, J. R. Statist. Soc. B 74 (2012), 419-474.
 
     standardise: Scaler
     centre: np.ndarray
@@ -150,34 +123,21 @@ class LinearPosteriorMean(Estimates):
 
 @dataclass(frozen=True, eq=False)
 class JointPosteriorMean(Estimates):
-    """One statistic a parameter: its estimate by curves of each statistic, and by all of them jointly.
+    """One statistic a parameter: its estimate by curves of each statistic, and by all of them jointly."""
 
-    Parameters
-    ----------
-    features : Features
-    regression : RidgeRegression
-        Of the parameters on the features.
-    scaler : Scaler
-        Of the predicted means.
-    fitted_on : ndarray of shape (n, d)
-        The table's statistics.
-    left_out : ndarray of shape (n, p)
-        Its rows' coordinates, each by the regression without that row.
-
-    Notes
-    -----
-    Section 3 of [1]_ by another regression: ridge regression on `CurvedPosteriorMean`'s curves, and on a
-    Gaussian kernel of the first principal components of the normal scores. Shares and places of a mixture of
-    which sorted values are given, or a spread about an unknown mean, are no sums of functions of one value
-    each.
-    In distances between components a component counts with the fourth root of its variance: with the variance
-    itself the first few would hide the others, and equally weighted ones are mostly noise.
-
-    References
-    ----------
-    .. [1] P. Fearnhead, D. Prangle, Constructing summary statistics for approximate Bayesian computation:
-       semi-automatic approximate Bayesian computation, J. R. Statist. Soc. B 74 (2012), 419-474.
-    """
+    # Shapes: fitted_on (n, d); left_out (n, p).
+    # regression: Of the parameters on the features.
+    # scaler: Of the predicted means.
+    # fitted_on: The table's statistics.
+    # left_out: Its rows' coordinates, each by the regression without that row.
+    # Section 3 of [1] by another regression: ridge regression on `CurvedPosteriorMean`'s curves, and on a
+    # Gaussian kernel of the first principal components of the normal scores. Shares and places of a mixture
+    # of which sorted values are given, or a spread about an unknown mean, are no sums of functions of one
+    # value each. In distances between components a component counts with the fourth root of its variance:
+    # with the variance itself the first few would hide the others, and equally weighted ones are mostly
+    # noise.
+    # [1] P. Fearnhead, D. Prangle, Constructing summary statistics for approximate Bayesian computation:
+    # semi-automatic approximate Bayesian computation, J. R. Statist. Soc. B 74 (2012), 419-474.
 
     features: Features
     regression: RidgeRegression
@@ -372,29 +332,17 @@ class Curves:
 
 @dataclass(frozen=True, eq=False)
 class CurvedPosteriorMean(Estimates):
-    """One statistic a parameter: its best linear estimate from all statistics and curves of each.
+    """One statistic a parameter: its best linear estimate from all statistics and curves of each."""
 
-    Parameters
-    ----------
-    curves : Curves
-    regression : LinearPosteriorMean
-        Of the parameters on the curves.
-    fitted_on : ndarray of shape (n, d)
-        The table's statistics.
-    left_out : ndarray of shape (n, p)
-        Its rows' coordinates, each by the regression without that row.
-
-    Notes
-    -----
-    Section 3 of [1]_ regresses on powers of the data up to the fourth. Powers of heavy-tailed data are those
-    of a few rows; here they are Hermite polynomials of each statistic's normal scores, which are bounded,
-    beside the statistic itself. A spread or a shape of raw data is linear in such curves, not in the data.
-
-    References
-    ----------
-    .. [1] P. Fearnhead, D. Prangle, Constructing summary statistics for approximate Bayesian computation:
-       semi-automatic approximate Bayesian computation, J. R. Statist. Soc. B 74 (2012), 419-474.
-    """
+    # Shapes: fitted_on (n, d); left_out (n, p).
+    # regression: Of the parameters on the curves.
+    # fitted_on: The table's statistics.
+    # left_out: Its rows' coordinates, each by the regression without that row.
+    # Section 3 of [1] regresses on powers of the data up to the fourth. Powers of heavy-tailed data are those
+    # of a few rows; here they are Hermite polynomials of each statistic's normal scores, which are bounded,
+    # beside the statistic itself. A spread or a shape of raw data is linear in such curves, not in the data.
+    # [1] P. Fearnhead, D. Prangle, Constructing summary statistics for approximate Bayesian computation:
+    # semi-automatic approximate Bayesian computation, J. R. Statist. Soc. B 74 (2012), 419-474.
 
     curves: Curves
     regression: LinearPosteriorMean

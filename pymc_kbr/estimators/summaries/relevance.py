@@ -73,28 +73,18 @@ class Estimates(ByColumns, ABC):
 
 @dataclass(frozen=True, eq=False)
 class Relevance(ByColumns):
-    """Scaled statistics times a matrix that shortens uninformative directions.
+    """Scaled statistics times a matrix that shortens uninformative directions."""
 
-    Parameters
-    ----------
-    scaler : Scaler
-    matrix : ndarray of shape (kept statistics, kept statistics)
-        Symmetric, with eigenvalues between `shortest_direction` and one.
-
-    Notes
-    -----
-    Gradient-based kernel dimension reduction [1]_: with f(x) the conditional mean embedding of the
-    parameters, M = mean_i grad f(x_i) grad f(x_i)' is large along directions in which the posterior
-    changes, and distances are measured as (x - y)' M (x - y), but no direction is shortened to less than a
-    tenth: what little it says is still found among many rows. Gradients are taken again in the metric found
-    so far, since with many useless statistics the first kernel must be wide. The embedding, not the mean
-    alone, is regressed, so that a statistic which only changes the spread or the number of modes counts.
-
-    References
-    ----------
-    .. [1] K. Fukumizu, C. Leng, Gradient-based kernel dimension reduction for regression, JASA 109
-       (2014), 359-370.
-    """
+    # Shapes: matrix (kept statistics, kept statistics).
+    # matrix: Symmetric, with eigenvalues between `shortest_direction` and one.
+    # Gradient-based kernel dimension reduction [1]: with f(x) the conditional mean embedding of the
+    # parameters, M = mean_i grad f(x_i) grad f(x_i)' is large along directions in which the posterior
+    # changes, and distances are measured as (x - y)' M (x - y), but no direction is shortened to less than a
+    # tenth: what little it says is still found among many rows. Gradients are taken again in the metric found
+    # so far, since with many useless statistics the first kernel must be wide. The embedding, not the mean
+    # alone, is regressed, so that a statistic which only changes the spread or the number of modes counts.
+    # [1] K. Fukumizu, C. Leng, Gradient-based kernel dimension reduction for regression, JASA 109 (2014),
+    # 359-370.
 
     scaler: Scaler
     matrix: np.ndarray
@@ -176,20 +166,13 @@ def mean_gradients(
 
 @dataclass(frozen=True, eq=False)
 class LearntLengthscales(ByColumns):
-    """Scaled statistics, each over its own lengthscale of maximum marginal likelihood.
+    """Scaled statistics, each over its own lengthscale of maximum marginal likelihood."""
 
-    Parameters
-    ----------
-    scaler : Scaler
-    lengthscale : ndarray of shape (kept statistics,)
-        In deviations of each.
-
-    Notes
-    -----
-    Bayesian learning of kernel embeddings, on at most 1000 rows: see `learn_lengthscale`. The parameters are
-    not looked at, so that an uninformative statistic counts as an informative one does: "relevance"
-    is for that.
-    """
+    # Shapes: lengthscale (kept statistics,).
+    # lengthscale: In deviations of each.
+    # Bayesian learning of kernel embeddings, on at most 1000 rows: see `learn_lengthscale`. The parameters
+    # are not looked at, so that an uninformative statistic counts as an informative one does: "relevance" is
+    # for that.
 
     scaler: Scaler
     lengthscale: np.ndarray

@@ -23,23 +23,15 @@ from pymc_kbr.kernels import median_heuristic
 
 @dataclass(frozen=True, eq=False)
 class Transformed:
-    """Logarithms, roots or inverse hyperbolic sines of statistics, where evidence is for them.
+    """Logarithms, roots or inverse hyperbolic sines of statistics, where evidence is for them."""
 
-    Parameters
-    ----------
-    kept : ndarray of bool, shape (d,)
-        Statistics that vary.
-    constants : ndarray of shape (d,)
-        Values of those that do not.
-    cells : tuple of Cells or None, length q
-        Of those: where values represent intervals.
-    curves : tuple of Curve, length q
-    scaler : Scaler
-        Of the curves' values.
-    refused : tuple of pair of int and str
-        Statistics, by their numbers, that the rows of the fit would have had enter by a curve of this kind,
-        which others of the table have no value of: they enter by another one.
-    """
+    # Shapes: kept (d,); constants (d,).
+    # kept: Statistics that vary.
+    # constants: Values of those that do not.
+    # cells: Of those: where values represent intervals.
+    # scaler: Of the curves' values.
+    # refused: Statistics, by their numbers, that the rows of the fit would have had enter by a curve of this
+    # kind, which others of the table have no value of: they enter by another one.
 
     kept: np.ndarray
     constants: np.ndarray
@@ -57,19 +49,11 @@ class Transformed:
         edges: Mapping[int, tuple[float, float]] | None = None,
         lowest: np.ndarray | None = None,
     ) -> Transformed:
-        """Choose a curve for each statistic of a table.
-
-        Parameters
-        ----------
-        statistics : ndarray of shape (n, d)
-        parameters : ndarray of shape (n, p)
-        ranges : dict of int to {"line", "positive", "unit"}, optional
-            Of continuous statistics, by their numbers, whose curves are then onto the whole line.
-        edges : dict of int to pair of float, optional
-            Lowest and highest value of discrete statistics, by their numbers.
-        lowest : ndarray of shape (d,), optional
-            Of the statistics in other rows that will be transformed, too: curves have values there.
-        """
+        """Choose a curve for each statistic of a table."""
+        # Shapes: statistics (n, d); parameters (n, p); lowest (d,), or None.
+        # ranges: Of continuous statistics, by their numbers, whose curves are then onto the whole line.
+        # edges: Lowest and highest value of discrete statistics, by their numbers.
+        # lowest: Of the statistics in other rows that will be transformed, too: curves have values there.
         kept = Scaler.fit(statistics).kept
         x, numbers, known = statistics[:, kept], np.flatnonzero(kept).tolist(), ranges or {}
         cells = tuple(
@@ -125,13 +109,7 @@ class Transformed:
         )
 
     def transform(self, statistics: np.ndarray) -> np.ndarray:
-        """Rows of statistics (k, d) as coordinates (k, q); discrete ones by the middles of their cells.
-
-        Raises
-        ------
-        ValueError
-            If a value has no logarithm or root, and all of the table's have.
-        """
+        """Rows of statistics (k, d) as coordinates (k, q); discrete ones by the middles of their cells."""
         x = statistics[:, self.kept]
         return self._coordinates(spread_over(x, self.cells, 0.5), x)
 
@@ -183,10 +161,8 @@ class Transformed:
     def dequantised(
         self, coordinates: np.ndarray, rng: np.random.Generator, levels: tuple[Levels | None, ...] = ()
     ) -> np.ndarray:
-        """Coordinates (n, q) of `transform` with discrete statistics spread at random over their cells.
-
-        Those that have `levels` are spread evenly in coordinates, others in their own units.
-        """
+        """Coordinates (n, q) of `transform` with discrete statistics spread at random over their cells."""
+        # Those that have `levels` are spread evenly in coordinates, others in their own units.
         if not self.discrete:
             return coordinates
         values = self.backward(coordinates)
@@ -222,26 +198,14 @@ class Transformed:
         # Points in the cell of an observation with discrete statistics, over which the density is averaged.
         points_a_cell: int = 8,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Points in the cells of observations (n, d), and the log volumes of these cells.
-
-        Parameters
-        ----------
-        statistics : ndarray of shape (n, d)
-        levels : tuple of q Levels or None
-            Of the statistics whose density is even over each cell, and zero at all other values.
-        own : sequence of int
-            Places among the q of statistics that stay in their own units, and have no part in the volume.
-        grids : tuple of q Grid or None
-            Of the g statistics that have probabilities of cells: by their values' coordinates, and beside
-            all q, the coordinates of the lower ends of their cells, and then of the upper ones.
-
-        Returns
-        -------
-        points : ndarray of shape (n, s, q + 2 g)
-        log_volume : ndarray of shape (n, s)
-            The likelihood is the mean over s of density times volume: a probability for discrete
-            statistics, a density in the statistics' own units for others.
-        """
+        """Points in the cells of observations (n, d), and the log volumes of these cells."""
+        # Shapes: statistics (n, d); returned: (n, s, q + 2 g).
+        # levels: Of the statistics whose density is even over each cell, and zero at all other values.
+        # own: Places among the q of statistics that stay in their own units, and have no part in the volume.
+        # grids: Of the g statistics that have probabilities of cells: by their values' coordinates, and
+        # beside all q, the coordinates of the lower ends of their cells, and then of the upper ones.
+        # Returned: The likelihood is the mean over s of density times volume: a probability for discrete
+        # statistics, a density in the statistics' own units for others.
         x = statistics[:, self.kept]
         q, impossible = x.shape[1], np.zeros(len(x), dtype=bool)
         units, own = x[:, own].copy(), list(own)
@@ -521,25 +485,13 @@ def _density(
 
 @dataclass(frozen=True, eq=False)
 class CommonScale(Scaler):
-    """All statistics from one centre and in one unit.
+    """All statistics from one centre and in one unit."""
 
-    Distances between sorted draws are then those of their quantile functions, Wasserstein's of order two.
-    """
+    # Distances between sorted draws are then those of their quantile functions, Wasserstein's of order two.
 
     @classmethod
     def fit(cls, statistics: np.ndarray, parameters: Any = None, *, warns: bool = True) -> Self:
-        """Of a table's rows (n, d): the median, or zero where all are positive, and the median distance.
-
-        Raises
-        ------
-        ValueError
-            If all columns are constant.
-
-        Warns
-        -----
-        UserWarning
-            If some columns are constant; they are dropped.
-        """
+        """Of a table's rows (n, d): the median, or zero where all are positive, and the median distance."""
         kept = Scaler.fit(statistics, scaled=False, warns=warns).kept
         values = statistics[:, kept]
         # Values with probabilities may be half of all: a median is then as near to one of them as it happens.
@@ -558,28 +510,18 @@ class CommonScale(Scaler):
 
 @dataclass(frozen=True, eq=False)
 class Dependent:
-    """Leaves out the statistics that the table shows to be independent of the parameters.
+    """Leaves out the statistics that the table shows to be independent of the parameters."""
 
-    Parameters
-    ----------
-    kept : ndarray of bool, shape (d,)
-        Statistics that vary.
-    curved : Transformed
-        Of rows of all, in which those that are left out have no part, as if they did not vary.
-    """
+    # Shapes: kept (d,).
+    # kept: Statistics that vary.
+    # curved: Of rows of all, in which those that are left out have no part, as if they did not vary.
 
     kept: np.ndarray
     curved: Transformed
 
     @classmethod
     def fit(cls, statistics: np.ndarray, parameters: np.ndarray, lowest: np.ndarray | None = None) -> Self:
-        """Test each statistic of a table's rows (n, d), with parameters (n, p): see `depend_on`.
-
-        Raises
-        ------
-        ValueError
-            If none depends on a parameter.
-        """
+        """Test each statistic of a table's rows (n, d), with parameters (n, p): see `depend_on`."""
         kept = Scaler.fit(statistics).kept
         fitted = kept.copy()
         fitted[kept] = depend_on(statistics[:, kept], parameters)
@@ -716,10 +658,8 @@ class Grid:
         return found
 
     def ends(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Coordinates of the ends of the cells of values (n,), `FAR` off where there is none.
-
-        Values that are not discrete have equal ends.
-        """
+        """Coordinates of the ends of the cells of values (n,), `FAR` off where there is none."""
+        # Values that are not discrete have equal ends.
         cells = self.cells
         lower, upper = cells.ends(values)
         if cells.spacing:
@@ -741,11 +681,9 @@ class Grid:
     def lowest(
         self, y: np.ndarray, most: int, share: float = 0.05, fewest: int = 100
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """Ends of the cells of the lowest values in which points y (n,) lie, and of the next one; or None.
-
-        Each of those values has at least a `share` of the rows with it or a higher one, so that its cell is
-        wide beside their spread, and at least so many rows are beyond them.
-        """
+        """Ends of the cells of the lowest values in which points y (n,) lie, and of the next one; or None."""
+        # Each of those values has at least a `share` of the rows with it or a higher one, so that its cell is
+        # wide beside their spread, and at least so many rows are beyond them.
         cells = self.cells
         if not cells.spacing or np.isinf(cells.first):
             return None

@@ -25,11 +25,10 @@ from pymc_kbr.tables.stored_table import StoredTable
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Simulations of all models together.
+    """Simulations of all models together."""
 
-    `own` are their numbers in the tables; those near the observations that these lack have -1. `scored` are
-    the weights by which rows stand for all data, that of these rows zero.
-    """
+    # `own` are their numbers in the tables; those near the observations that these lack have -1. `scored` are
+    # the weights by which rows stand for all data, that of these rows zero.
 
     # Shapes: statistics (n, d); model (n,); weights (n,); own (n,); scored (n,).
 
@@ -101,10 +100,8 @@ class Rows:
         observed: np.ndarray | None = None,
         near: Sequence[Near] | None = None,
     ) -> Rows:
-        """The rows of tables, weighted so that each model has its prior probability.
-
-        Rows `near` the observations are all that the models made there, the tables some of what they made.
-        """
+        """The rows of tables, weighted so that each model has its prior probability."""
+        # Rows `near` the observations are all that the models made there, the tables some of what they made.
         # Shapes: prior (models,); observed (k, d).
         held = tuple(tables.values())
         beside = [Near.none(table) for table in held] if near is None else near
@@ -164,11 +161,10 @@ def _curves(
 
 @dataclass(frozen=True, eq=False)
 class Near:
-    """What a model made near the observations, of a table of which some rows are kept.
+    """What a model made near the observations, of a table of which some rows are kept."""
 
-    `there` are the rows of those kept that are near, too, `times` how many rows there were for one that is
-    kept, `share` what share of all models' rows is kept.
-    """
+    # `there` are the rows of those kept that are near, too, `times` how many rows there were for one that is
+    # kept, `share` what share of all models' rows is kept.
 
     # Shapes: statistics (m, d); ratio (m,); there (n,).
 
@@ -192,10 +188,9 @@ def screened(
     # On these all methods take ten seconds together, with two or three statistics.
     most: int = 25_000,
 ) -> tuple[dict[str, ReferenceTable], list[Near] | None]:
-    """Half of so many rows spread evenly over the tables, and the nearest to the observations (k, d).
-
-    Tables are read once, a part at a time. With no more rows than that, all of them are taken, and no others.
-    """
+    """Half of so many rows spread evenly over the tables, and the nearest to the observations (k, d)."""
+    # Tables are read once, a part at a time. With no more rows than that, all of them are taken, and no
+    # others.
     total = sum(len(table) for table in tables.values())
     if total <= most:
         return {name: _some_rows(table, np.arange(len(table))) for name, table in tables.items()}, None

@@ -269,10 +269,8 @@ def _warn_of_trials(
     complete: np.ndarray,
     some: np.ndarray,
 ) -> None:
-    """Warn where a parameter set has more trials than the likelihood is good for: of that with the most.
-
-    `some` are the trials of which anything is known, and `complete` those that show where parameters are.
-    """
+    """Warn where a parameter set has more trials than the likelihood is good for: of that with the most."""
+    # `some` are the trials of which anything is known, and `complete` those that show where parameters are.
     if parameters.groups not in (None, 1):
         # Sets are the same where they are the same in a draw of the prior.
         theta = parameters.theta if rows is None else parameters.theta[rows]

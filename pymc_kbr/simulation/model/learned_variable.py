@@ -55,10 +55,9 @@ def simulated(likelihood: Likelihood, theta: Any, xp: Any = np) -> Any:
 
 
 class Lapse(NamedTuple):
-    """What is observed where a trial is a lapse: each statistic by itself, whatever the parameters.
+    """What is observed where a trial is a lapse: each statistic by itself, whatever the parameters."""
 
-    A continuous one is even between two numbers, another takes any of its values with the same probability.
-    """
+    # A continuous one is even between two numbers, another takes any of its values with the same probability.
 
     ranges: tuple[tuple[float, float] | None, ...]
     values: tuple[tuple[float, ...], ...]
@@ -261,10 +260,8 @@ def learned_log_density(
 def _densities(
     op: LearnedSimulatorRV, value: Variable, theta: Variable, rows: Variable | None
 ) -> tuple[Variable, tuple[Any, Any]]:
-    """Log densities (n,), and the ends (n, d) between which observations lie.
-
-    Constant data are prepared now: NumPy's part is then no part of the graph.
-    """
+    """Log densities (n,), and the ends (n, d) between which observations lie."""
+    # Constant data are prepared now: NumPy's part is then no part of the graph.
     name, likelihood, limits = value.name or op.name, op.likelihood, op.limits
 
     def of(evaluation: Any, prepared: Any, some: np.ndarray | None = None) -> Variable:

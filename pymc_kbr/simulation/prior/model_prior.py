@@ -21,14 +21,10 @@ from pymc_kbr.tables.reference_table import ReferenceTable
 
 @dataclass(frozen=True, eq=False)
 class ModelPrior:
-    """A model's prior: draws of it, where it lives, and its density.
+    """A model's prior: draws of it, where it lives, and its density."""
 
-    Attributes
-    ----------
-    draws : ndarray of shape (l, p)
-        In the order of the parameters that was asked for.
-    support : Support
-    """
+    # Shapes: draws (l, p).
+    # draws: In the order of the parameters that was asked for.
 
     draws: np.ndarray
     support: Support
@@ -42,21 +38,8 @@ class ModelPrior:
 def model_prior(
     model: pm.Model, columns: Columns, draws: int, random_seed: int | np.random.Generator | None
 ) -> ModelPrior:
-    """The prior of a model over the parameters of a table.
-
-    Parameters
-    ----------
-    model : pymc.Model
-        With free variables of the names and shapes in `columns`; observed variables are not looked at.
-    columns : Columns
-    draws : int
-    random_seed : int, numpy.random.Generator or None
-
-    Raises
-    ------
-    ValueError
-        If names or shapes differ, or the prior cannot be drawn.
-    """
+    """The prior of a model over the parameters of a table."""
+    # model: With free variables of the names and shapes in `columns`; observed variables are not looked at.
     graph = read_prior(model, [variable.name for variable in columns.variables])
     shapes = {v.name: v.shape for v in graph.parameters.variables}
     for variable in columns.variables:

@@ -20,21 +20,13 @@ from pymc_kbr.tables.columns import Columns
 
 @dataclass(frozen=True, eq=False)
 class Proposal:
-    """A normal mixture in the free space of a support, mixed with the prior.
+    """A normal mixture in the free space of a support, mixed with the prior."""
 
-    Parameters
-    ----------
-    weights : ndarray of shape (k,)
-        Of sum one.
-    means : ndarray of shape (k, q)
-    covariances : ndarray of shape (k, q, q)
-    support : Support
-        Of the prior.
-    prior_share : float
-        Of the draws, at regular places, are from the prior.
-    notes : dict of str to JSON values
-        What else is kept with it in a store.
-    """
+    # Shapes: weights (k,); means (k, q); covariances (k, q, q).
+    # weights: Of sum one.
+    # support: Of the prior.
+    # prior_share: Of the draws, at regular places, are from the prior.
+    # notes: What else is kept with it in a store.
 
     weights: np.ndarray
     means: np.ndarray
@@ -95,15 +87,9 @@ class Proposal:
         return float(np.log(np.mean(self.support.allows(made))))
 
     def log_ratio(self, parameters: np.ndarray, log_prior: np.ndarray, rows: int) -> np.ndarray:
-        """Log of the density of `rows` draws, the prior's share included, over the prior's: shape (n,).
-
-        Parameters
-        ----------
-        parameters : ndarray of shape (n, p)
-        log_prior : ndarray of shape (n,)
-        rows : int
-            Of the draws.
-        """
+        """Log of the density of `rows` draws, the prior's share included, over the prior's: shape (n,)."""
+        # Shapes: parameters (n, p); log_prior (n,).
+        # rows: Of the draws.
         share = self.prior_rows(rows) / rows
         with np.errstate(divide="ignore", invalid="ignore"):
             beside = np.log1p(-share) + self.log_density(parameters) - log_prior
@@ -180,13 +166,7 @@ def is_free(block: Block) -> bool:
 
 
 def check_can_be_proposed(support: Support, columns: Columns) -> None:
-    """Refuse parameters of which normal draws in the free space have no known density.
-
-    Raises
-    ------
-    ValueError
-        If there are some; the message names them.
-    """
+    """Refuse parameters of which normal draws in the free space have no known density."""
     for block in support.blocks:
         if not is_free(block):
             names = [columns.names[column] for column in block.columns]

@@ -1,9 +1,10 @@
-"""What is asked of a regression adjustment."""
+"""Regression adjustments, and the table of their names."""
 
 from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Callable
 from copy import copy
 from typing import Self
 
@@ -12,6 +13,7 @@ from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
 
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.posterior.posterior import PosteriorWarning
@@ -19,30 +21,22 @@ from pymc_kbr.regression.kernel_ridge import KernelRegression
 
 
 class Adjustment(BaseEstimator):
-    """Moves the atoms of simulations with other statistics to where they would be at the observation.
+    """Moves the atoms of simulations with other statistics to where they would be at the observation."""
 
-    Parameters live in the unconstrained space (n, q), statistics in the estimator's scale (n, d). An
-    adjustment that `streams` can be fitted to some rows of a table and move others.
-    """
+    # Parameters live in the unconstrained space (n, q), statistics in the estimator's scale (n, d). An
+    # adjustment that `streams` can be fitted to some rows of a table and move others.
 
     streams = False
 
     @abstractmethod
     def fit(self, x: np.ndarray, z: np.ndarray, weights: np.ndarray | None, rng: np.random.Generator) -> Self:
-        """Learn from statistics x (n, d) and parameters z (n, q), what does not depend on an observation.
-
-        `weights` (n,) are the density ratio of another prior, or None.
-        """
+        """Learn from statistics x (n, d) and parameters z (n, q), what does not depend on an observation."""
+        # `weights` (n,) are the density ratio of another prior, or None.
 
     def for_rows(self, x: np.ndarray, z: np.ndarray, fitted: np.ndarray) -> Self:
-        """The fitted adjustment for other rows.
-
-        Parameters
-        ----------
-        x, z : ndarray of shape (m, d) and (m, q)
-        fitted : ndarray of int, shape (m,)
-            Their numbers among the rows that it was fitted to; -1 for those it was not.
-        """
+        """The fitted adjustment for other rows."""
+        # Shapes: x, z (m, d); fitted (m,).
+        # fitted: Their numbers among the rows that it was fitted to; -1 for those it was not.
         other = copy(self)
         other._take(x, z, fitted)
         return other
@@ -57,10 +51,8 @@ class Adjustment(BaseEstimator):
 
     @abstractmethod
     def move(self, x: np.ndarray, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """The parameters of `rows` (m,) moved to the observation x (d,), shape (m, q).
-
-        `weights` (m,) are not negative.
-        """
+        """The parameters of `rows` (m,) moved to the observation x (d,), shape (m, q)."""
+        # `weights` (m,) are not negative.
 
 
 class NoAdjustment(Adjustment):
@@ -91,21 +83,14 @@ def squared_residual_logarithms(residuals: np.ndarray) -> np.ndarray:
 
 
 class JointNeighbours(Adjustment):
-    """Each atom moves by the slope among its neighbours in parameters and statistics together.
+    """Each atom moves by the slope among its neighbours in parameters and statistics together."""
 
-    Parameters
-    ----------
-    neighbours : int, optional
-        Of each atom; two fifths of the rows that are moved where left out.
-
-    Notes
-    -----
-    theta_i + B_i' (x - x_i), where B_i are the slopes of theta on x by least squares over the rows
-    (theta_j, x_j) nearest to (theta_i, x_i). Where a posterior has several modes, or is bent, neighbours in
-    the joint space lie on the atom's own branch, and branches that move in opposite directions as the
-    observation changes are not averaged. Statistics are measured in halves of the distance of the
-    farthest row that is moved, parameters in standard deviations over these rows.
-    """
+    # neighbours: Of each atom; two fifths of the rows that are moved where left out.
+    # theta_i + B_i' (x - x_i), where B_i are the slopes of theta on x by least squares over the rows
+    # (theta_j, x_j) nearest to (theta_i, x_i). Where a posterior has several modes, or is bent, neighbours in
+    # the joint space lie on the atom's own branch, and branches that move in opposite directions as the
+    # observation changes are not averaged. Statistics are measured in halves of the distance of the farthest
+    # row that is moved, parameters in standard deviations over these rows.
 
     def __init__(self, neighbours: int | None = None) -> None:
         self.neighbours = neighbours
@@ -162,23 +147,13 @@ class JointNeighbours(Adjustment):
 
 
 class LocalLinearAdjustment(Adjustment):
-    """Residuals of a weighted linear regression on the rows that carry weight.
+    """Residuals of a weighted linear regression on the rows that carry weight."""
 
-    Parameters
-    ----------
-    heteroscedastic : bool
-        Whether residuals are also scaled by the ratio of their expected sizes there and here.
-
-    Notes
-    -----
-    theta_i - b' (x_i - x), with b from least squares weighted as the rows are [1]_; heteroscedastic as in
-    `KernelRidgeAdjustment`, with a second linear regression.
-
-    References
-    ----------
-    .. [1] M. Beaumont, W. Zhang, D. Balding, Approximate Bayesian computation in population genetics,
-       Genetics 162 (2002), 2025-2035.
-    """
+    # heteroscedastic: Whether residuals are also scaled by the ratio of their expected sizes there and here.
+    # theta_i - b' (x_i - x), with b from least squares weighted as the rows are [1]; heteroscedastic as in
+    # `KernelRidgeAdjustment`, with a second linear regression.
+    # [1] M. Beaumont, W. Zhang, D. Balding, Approximate Bayesian computation in population genetics, Genetics
+    # 162 (2002), 2025-2035.
 
     streams = True
 
@@ -202,18 +177,7 @@ class LocalLinearAdjustment(Adjustment):
         # Residual deviations by which the regression may be off at the observation without a warning.
         farthest_regression: float = 10.0,
     ) -> np.ndarray:
-        """The intercept at x plus the residuals of `rows`.
-
-        Raises
-        ------
-        ValueError
-            If too few rows carry weight for as many slopes.
-
-        Warns
-        -----
-        PosteriorWarning
-            If the rows hardly vary in a direction in which the observation differs from them.
-        """
+        """The intercept at x plus the residuals of `rows`."""
         count = int(np.sum(weights > 0))
         if count < 2 * (len(x) + 1):
             raise ValueError(
@@ -252,25 +216,15 @@ class LocalLinearAdjustment(Adjustment):
 
 
 class KernelRidgeAdjustment(Adjustment):
-    """Residuals of a regression on the whole table, moved to the observation.
+    """Residuals of a regression on the whole table, moved to the observation."""
 
-    Parameters
-    ----------
-    heteroscedastic : bool
-        Whether residuals are also scaled by the ratio of their expected sizes there and here.
-
-    Notes
-    -----
-    theta_i + m(x) - m_{-i}(x_i), with m the kernel ridge regression and m_{-i} the same without row i:
-    residuals of fitted rows would be too small. (Those of rows that it was not fitted to are theta_i -
-    m(x_i).) Heteroscedastic: m(x) + (theta_i - m_{-i}(x_i)) s(x) / s(x_i), where log s^2 is a second
-    regression, on the logarithms of squared residuals [1]_.
-
-    References
-    ----------
-    .. [1] M. Blum, O. François, Non-linear regression models for approximate Bayesian computation,
-       Stat. Comput. 20 (2010), 63-73, eq. 7.
-    """
+    # heteroscedastic: Whether residuals are also scaled by the ratio of their expected sizes there and here.
+    # theta_i + m(x) - m_{-i}(x_i), with m the kernel ridge regression and m_{-i} the same without row i:
+    # residuals of fitted rows would be too small. (Those of rows that it was not fitted to are theta_i -
+    # m(x_i).) Heteroscedastic: m(x) + (theta_i - m_{-i}(x_i)) s(x) / s(x_i), where log s^2 is a second
+    # regression, on the logarithms of squared residuals [1].
+    # [1] M. Blum, O. François, Non-linear regression models for approximate Bayesian computation, Stat.
+    # Comput. 20 (2010), 63-73, eq. 7.
 
     streams = True
 
@@ -314,3 +268,31 @@ class KernelRidgeAdjustment(Adjustment):
                 0.5 * (self.spread_.predict(x[None]) - self._logs.take(rows, axis=0))
             )
         return self.mean_.predict(x[None]) + residuals
+
+
+# --- adjustments by their names ---
+
+
+ADJUSTMENTS: dict[str, Callable[[], Adjustment]] = {
+    "none": NoAdjustment,
+    "kernel_ridge": KernelRidgeAdjustment,
+    "heteroscedastic_kernel_ridge": lambda: KernelRidgeAdjustment(heteroscedastic=True),
+    "local_linear": LocalLinearAdjustment,
+    "heteroscedastic_local_linear": lambda: LocalLinearAdjustment(heteroscedastic=True),
+    "joint_neighbours": JointNeighbours,
+}
+"""The name of each adjustment."""
+
+
+def make_adjustment(adjustment: str | Adjustment) -> Adjustment:
+    """An adjustment from its name, with its defaults, or the given one."""
+    if isinstance(adjustment, Adjustment):
+        return adjustment
+    if not isinstance(adjustment, str):
+        raise TypeError(
+            f"adjustment is {shown(adjustment)}; give an adjustment, or one of the names "
+            f"{', '.join(ADJUSTMENTS)}"
+        )
+    if adjustment not in ADJUSTMENTS:
+        raise ValueError(f"there is no adjustment {adjustment!r}; the names are {', '.join(ADJUSTMENTS)}")
+    return ADJUSTMENTS[adjustment]()

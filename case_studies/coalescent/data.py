@@ -1,11 +1,10 @@
-"""Reference tables that come with the project, and a reader for those of R packages."""
+"""The table of simulations that comes with the repository, and a reader for those of R packages."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pymc_kbr.arrays.extras import brought_by
 from pymc_kbr.arrays.refusals import path_of
 from pymc_kbr.tables.reference_table import ReferenceTable
 
@@ -28,9 +27,8 @@ def load_coalescent() -> ReferenceTable:
 def read_rda(path: str | Path, name: str | None = None) -> pd.DataFrame:
     """A data frame, or a matrix with named columns, from an ``.rda`` file of R."""
     import pandas as pd
+    import rdata
 
-    with brought_by("r", "rdata"):
-        import rdata
     path = path_of("path", path, "a file")
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
