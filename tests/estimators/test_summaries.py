@@ -5,7 +5,6 @@ import pytest
 
 import pymc_kbr as pk
 from pymc_kbr.arrays.data_sets import DataSets
-from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.estimators.sets import EmbeddingKernel
 from pymc_kbr.estimators.sets.features import _spread
 from pymc_kbr.estimators.summaries import PosteriorMean, Relevance
@@ -105,11 +104,6 @@ def test_constant_statistics_are_left_out(noisy):
         relevance = Relevance.fit(np.hstack([x, np.ones((1500, 1))]), theta)
     assert relevance.size == 11
     assert relevance.transform(np.ones((2, 11))).shape == (2, 10)
-
-
-def test_a_scaler_has_the_size_of_its_statistics():
-    assert Scaler.fit(np.arange(6.0).reshape(3, 2)).size == 2
-    assert Gaussian(1.0)(np.zeros((1, 2)))[0, 0] == 1
 
 
 @pytest.mark.parametrize("columns", [4, 60])

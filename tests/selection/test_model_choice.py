@@ -261,18 +261,6 @@ def test_of_several_observations_nothing_is_averaged(choice):
         choice.average({})
 
 
-def test_it_fits_on_a_screen_and_in_a_picture(choice):
-    assert "Choice among 2 models by kernel_logistic" in repr(choice)
-    assert len(repr(choice).splitlines()) < 10
-    assert "<table>" in choice._repr_html_()
-    assert list(choice.summary().columns)[:2] == ["rank", "probability"]
-    axes = pk.plot_model_choice(choice)
-    assert len(axes) == 3
-    assert len(axes[0].patches) == 2
-    with pytest.raises(ValueError, match="3 are needed"):
-        pk.plot_model_choice(choice, ax=axes[:2])
-
-
 def test_an_observation_that_no_model_makes_is_told(tables, observations):
     with pytest.warns(pk.PosteriorWarning, match="1 of 2 observations"):
         pk.compare_models(tables, [[0.0, 1.0], [1e3, 1.0]], method="logistic", random_seed=1)
