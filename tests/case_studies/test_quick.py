@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 
 from case_studies.coalescent import accuracy
+from case_studies.gaussian_ground_truth import localised_5_1
 from pymc_kbr.tables.datasets import load_coalescent
 
 STUDIES = {
     "gaussian_ground_truth": [
         "xu_5_1",
-        "fukumizu_5_1",
         "fukumizu_5_2",
         "localised_ridges",
         "localised_surface",
@@ -44,6 +44,7 @@ STUDIES = {
     "gallery.asked": ["asked", "asked_intervals"],
 }
 SHORTER = {
+    "gaussian_ground_truth": ["--parts", "xu", "fukumizu_5_2", *localised_5_1.PARTS],
     "nonlinear_regression": ["--parts", "bandwidths", "settings"],
     "simulators": ["--models", "normal", "lotka_volterra"],
     "population_genetics": ["--only", "tuberculosis"],  # the other one needs msprime

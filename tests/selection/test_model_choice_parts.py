@@ -365,8 +365,9 @@ def test_a_value_that_a_model_never_made_is_no_evidence_for_it():
     assert sides["often"].statistics[:, 1].max() == 2
     with warnings.catch_warnings():
         warnings.simplefilter("error", pk.PosteriorWarning)
-        found = pk.compare_models(sides, [0.3, 2.0], method="evidence", random_seed=1)
-    np.testing.assert_array_equal(found.probabilities, [0, 1])
+        fitted = Evidence().fit(Rows.joined(sides, np.array([0.5, 0.5])), np.random.default_rng(1))
+        found = fitted.probabilities(np.array([[0.3, 2.0]]))
+    np.testing.assert_array_equal(found, [[0, 1]])
 
 
 def test_rows_of_counts_are_no_copies_where_the_index_of_the_model_is_learnt(rows):

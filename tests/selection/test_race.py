@@ -237,11 +237,11 @@ def test_a_candidate_that_refuses_the_rows_is_noted_and_fallbacks_are_tried():
         race([Candidate("one", refused.estimator)], [], *sides(), np.random.default_rng(0))
 
 
-def test_a_candidate_without_finite_scores_is_refused(monkeypatch, value=np.nan):
+def test_a_candidate_without_finite_scores_is_refused(monkeypatch):
     score = race_module.energy_score
 
     def refusing(draws, *given, **more):
-        return value if len(draws) == 60 else score(draws, *given, **more)
+        return np.nan if len(draws) == 60 else score(draws, *given, **more)
 
     monkeypatch.setattr(race_module, "energy_score", refusing)
     learnt, other = Candidate("learnt", LEARNT), Candidate("other", LINEAR)

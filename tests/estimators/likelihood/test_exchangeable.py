@@ -269,8 +269,8 @@ def test_the_penalty_is_that_of_the_densest_held_out_rows():
 @pytest.fixture(scope="module")
 def of_sorted_normals():
     rng = np.random.default_rng(27)
-    theta = rng.normal(size=(1200, 1))
-    x = np.sort(theta + rng.normal(size=(1200, 20)), axis=1)
+    theta = rng.normal(size=(800, 1))
+    x = np.sort(theta + rng.normal(size=(800, 20)), axis=1)
     return pk.KernelLikelihood("exchangeable", 1000).fit(theta, x, random_seed=1)
 
 
@@ -288,21 +288,17 @@ def test_the_posterior_is_the_exact_one(of_sorted_normals):
     assert posterior.settings["log_evidence"] == pytest.approx(evidence + gammaln(21), abs=0.4)
 
 
-def test_trials_of_data_sets_multiply():
-    rng = np.random.default_rng(13)
-    theta = rng.normal(size=(600, 1))
-    learnt = pk.KernelLikelihood("exchangeable", 50).fit(
-        theta, theta + rng.normal(size=(600, 10)), random_seed=1
-    )
-    two, at = rng.normal(size=(2, 10)), theta[:4]
+def test_trials_of_data_sets_multiply(of_sorted_normals):
+    learnt, rng = of_sorted_normals, np.random.default_rng(13)
+    two, at = np.sort(rng.normal(size=(2, 20)), axis=1), rng.normal(size=(4, 1))
     apart = [learnt.log_likelihood(at, one) for one in two]
     np.testing.assert_allclose(learnt.log_likelihood(at, two), np.sum(apart, axis=0), rtol=1e-10)
 
 
 def test_units_of_the_user_do_not_matter():
     rng = np.random.default_rng(16)
-    theta = rng.normal(size=(400, 1))
-    x = theta + rng.normal(size=(400, 9))
+    theta = rng.normal(size=(250, 1))
+    x = theta + rng.normal(size=(250, 9))
     one, other = (
         pk.KernelLikelihood("exchangeable", 50).fit(theta, a + b * x, random_seed=1)
         for a, b in ((0, 1), (-3e3, 1e3))
@@ -341,8 +337,6 @@ def test_observations_that_no_row_is_like_are_refused():
         learnt.condition(x[0, ::-1])
     with pytest.raises(ValueError, match=r"positive.*numbered 0 of observation 0"):
         learnt.condition(np.concatenate([[-1.0], x[0, 1:]]))
-    raw = pk.KernelLikelihood("exchangeable", 50).fit(theta, rng.permuted(x, axis=1), random_seed=1)
-    assert np.isfinite(raw.condition(x[0, ::-1]).mean()).all()
 
 
 @pytest.mark.parametrize("kind", ["series", "quantiles", "one law, sorted"])
@@ -385,7 +379,8 @@ def test_the_order_of_the_rows_does_not_matter_for_what_is_seen():
     rng = np.random.default_rng(24)
     theta = np.sort(rng.uniform(-2, 2, size=(2600, 1)), axis=0)
     centre = np.where(rng.random((2600, 16)) < 0.5, -1, 1) * np.where(theta > 1.1, 2.0, 0.0)
-    form = fit_exchangeable(theta, centre + 0.3 * rng.normal(size=(2600, 16)), np.random.default_rng(1))
+    x = centre + 0.3 * rng.normal(size=(2600, 16))
+    form = fit_exchangeable(theta, x, np.random.default_rng(1), tried=(100.0,), numbers=0)
     assert form.parts > 1
 
 
