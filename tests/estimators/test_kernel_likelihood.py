@@ -10,7 +10,7 @@ from scipy import stats
 import pymc_kbr as pk
 from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation
 
-ROWS = 1500
+ROWS = 1000
 SD = 0.5
 MIX = np.array([[1.0, 0.4, 0.0], [-0.3, 1.0, 0.5]])
 

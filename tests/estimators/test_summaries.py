@@ -135,9 +135,7 @@ def _slopes(x, targets, weights, penalty):
 @pytest.mark.parametrize(
     ("scale", "noise"),
     [
-        ("linear_posterior_mean", 600),
         ("linear_posterior_mean", 1200),
-        ("curved_posterior_mean", 150),
         ("joint_posterior_mean", 150),
         ("posterior_mean", 40),
     ],

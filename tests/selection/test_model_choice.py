@@ -65,7 +65,7 @@ def test_each_method_is_near_the_exact_probabilities(classifier, most, tables, o
     statistics, _, exact = observations
     dear = isinstance(classifier, Evidence)
     some = slice(None, None, 25 if dear else 10)
-    rows = Rows.joined({name: _first(table, 700 if dear else 2000) for name, table in tables.items()}, HALVES)
+    rows = Rows.joined({name: _first(table, 500 if dear else 1200) for name, table in tables.items()}, HALVES)
     found = classifier.fit(rows, np.random.default_rng(0)).probabilities(statistics[some])
     np.testing.assert_allclose(found.sum(axis=1), 1)
     assert found.min() >= 0
