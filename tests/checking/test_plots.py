@@ -6,11 +6,9 @@ import pytest
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 import xarray as xr
-from matplotlib.colors import to_rgba
 from matplotlib.patches import Polygon, Rectangle
 
 import pymc_kbr as pk
-from pymc_kbr.arrays.plotting import BARS, OBSERVED, POSTERIOR, PRIOR, TRUTH, WRONG
 from pymc_kbr.checking.calibration import Calibration, JointTransforms, Recovery
 from pymc_kbr.checking.statistic_contributions import StatisticContributions, StatisticRelevance
 from pymc_kbr.tables.columns import Columns
@@ -38,10 +36,6 @@ def bars_of(axis):
     return [patch for patch in axis.patches if isinstance(patch, Rectangle)]
 
 
-def words_of(axis):
-    return [text.get_text() for text in axis.get_legend().get_texts()]
-
-
 # --- posteriors ---
 
 
@@ -53,8 +47,6 @@ def two_columns(deviation=1.0, rows=500):
 def test_posterior_and_prior_are_drawn_as_densities_over_all_draws_with_the_interval(width):
     draws, prior = two_columns(), two_columns(width, 700)
     axes = pk.plot_posterior(draws, prior=prior, names=["a", "b"], truth={"b": 19.0}, probability=0.8)
-    assert [(axis.get_xlabel(), axis.get_ylabel()) for axis in axes] == [("a", "density"), ("b", "")]
-    assert words_of(axes[0]) == ["prior", "posterior", "80% interval"]
     for i, axis in enumerate(axes):
         bars, (area,) = bars_of(axis), [patch for patch in axis.patches if isinstance(patch, Polygon)]
         assert sum(bar.get_width() * bar.get_height() for bar in bars) == pytest.approx(1)
@@ -64,28 +56,22 @@ def test_posterior_and_prior_are_drawn_as_densities_over_all_draws_with_the_inte
         assert sum(shares) == pytest.approx(np.mean(prior[inside, i] < edges[20]))
         assert bars[0].get_x() <= draws[:, i].min()
         assert bars[-1].get_x() + bars[-1].get_width() >= draws[:, i].max() - 1e-9
-        assert {bar.get_facecolor() for bar in bars} == {to_rgba(PRIOR)}
         x, y = area.get_xy().T
         edges = np.unique(x)
         assert len(edges) == 31
         np.testing.assert_allclose(edges[[0, -1]], [draws[:, i].min(), draws[:, i].max()], atol=1e-9)
         assert abs(np.sum(np.diff(x) * (y[1:] + y[:-1]) / 2)) == pytest.approx(1)
-        assert area.get_facecolor()[:3] == to_rgba(POSTERIOR)[:3]
         (interval,) = axis.collections
         np.testing.assert_allclose(
             interval.get_segments()[0].T, [np.quantile(draws[:, i], [0.1, 0.9]), [0, 0]]
         )
-        assert tuple(interval.get_color()[0]) == to_rgba(TRUTH)
     assert not axes[0].lines
     assert list(axes[1].lines[0].get_xdata()) == [19.0, 19.0]
-    assert axes[1].lines[0].get_label() == "truth"
-    assert to_rgba(axes[1].lines[0].get_color()) == to_rgba(TRUTH)
 
 
 def test_a_posterior_without_names_has_numbers_and_its_draws_use_the_seed(linear):
     posterior = pk.Rejection(40).fit(*linear).condition([0.5, -1.0, 0.3])
     one, same, other = (pk.plot_posterior(posterior, random_seed=seed) for seed in (1, 1, 2))
-    assert [axis.get_xlabel() for axis in one] == ["parameter 0", "parameter 1"]
     assert np.array_equal(one[0].patches[0].get_xy(), same[0].patches[0].get_xy())
     assert not np.array_equal(one[0].patches[0].get_xy(), other[0].patches[0].get_xy())
 
@@ -161,19 +147,12 @@ def test_curves_of_calibration_are_of_coverage_and_of_transforms_beside_bands():
     band = found.band(LEVELS, 0.8, together=True)
     for axis in axes:
         assert_holds(axis, band)
-        assert [line.get_label() for line in axis.lines[:2]] == ["a", "b"]
         assert len({line.get_color() for line in axis.lines}) == 3
-        assert list(axis.lines[2].get_ydata()) == [0, 0]
     for i in range(2):
         np.testing.assert_allclose(axes[0].lines[i].get_ydata(), found.coverage(LEVELS)[:, i] - LEVELS)
         at, above = axes[1].lines[i].get_data()
         np.testing.assert_array_equal(at, np.sort(found.pit[:, i]))
         np.testing.assert_allclose(above + at, (np.arange(60) + 0.5) / 60)
-    assert words_of(axes[0]) == ["calibrated", "a", "b"]
-    assert axes[0].get_xlabel() == "probability of the central interval"
-    assert axes[0].get_ylabel() == "coverage less probability"
-    assert axes[1].get_xlabel() == "probability integral transform"
-    assert axes[1].get_ylabel() == "share below less transform"
 
 
 def test_curves_of_joint_regions_are_their_coverage():
@@ -182,32 +161,24 @@ def test_curves_of_joint_regions_are_their_coverage():
     assert_holds(axis, found.band(LEVELS, 0.8, together=True))
     for i in range(2):
         np.testing.assert_allclose(axis.lines[i].get_ydata(), found.joint_coverage(LEVELS)[:, i] - LEVELS)
-    assert words_of(axis) == ["calibrated", "highest-density regions", "balls (TARP)"]
-    assert axis.get_xlabel() == "probability of the joint region"
-    assert axis.get_ylabel() == "coverage less probability"
 
 
 def test_recovery_tells_intervals_that_hold_the_truth_from_others():
     found = calibration()
     axes = pk.plot_recovery(found, most=40)
-    for i, (axis, name) in enumerate(zip(axes, ["a", "b"], strict=True)):
+    for i, axis in enumerate(axes):
         truths, (low, middle, high) = found.recovery.truths[:40, i], found.recovery.quantiles[:40, :, i].T
         held = (low <= truths) & (truths <= high)
         assert 0 < held.sum() < 40
-        share = held.mean()
-        assert words_of(axis) == [f"holds the truth ({share:.0%})", f"misses it ({1 - share:.0%})"]
         for container, those in zip(axis.containers, (held, ~held), strict=True):
             points, _, (bars,) = container.lines
             np.testing.assert_array_equal(points.get_xdata(), truths[those])
             np.testing.assert_array_equal(points.get_ydata(), middle[those])
             ends = np.array(bars.get_segments())[:, :, 1]
             np.testing.assert_allclose(ends, np.column_stack([low, high])[those])
-        assert to_rgba(axis.containers[1].lines[0].get_color()) == to_rgba(WRONG)
         diagonal = axis.lines[-1]
         np.testing.assert_array_equal(diagonal.get_xdata(), [truths.min(), truths.max()])
         np.testing.assert_array_equal(diagonal.get_ydata(), [truths.min(), truths.max()])
-        assert axis.get_xlabel() == f"true {name}"
-    assert [axis.get_ylabel() for axis in axes] == ["median and 90% interval", ""]
 
 
 # --- observations and statistics ---
@@ -220,23 +191,18 @@ def test_the_picture_of_an_observation_has_its_distance_and_each_statistics_shar
     limit, observation = axes[0].lines
     assert limit.get_xdata()[0] == np.quantile(support.references, 0.995)
     assert observation.get_xdata()[0] == support.distance
-    assert to_rgba(observation.get_color()) == to_rgba(OBSERVED)
-    assert words_of(axes[0]) == ["simulations", "99.5% of them", "observation"]
     order = np.argsort(support.contributions)
     np.testing.assert_array_equal([bar.get_width() for bar in bars_of(axes[1])], support.contributions[order])
     assert [label.get_text() for label in axes[1].get_yticklabels()] == [support.names[i] for i in order]
     assert [text.get_text() for text in axes[1].texts] == [
         f"{support.position[i]:.1%} of the simulations are smaller" for i in order
     ]
-    assert axes[0].get_xlabel() == "mean distance to the 10 nearest simulations"
-    assert axes[1].get_xlabel() == "share of the squared distance"
     many = pd.DataFrame(np.random.default_rng(1).normal(size=(30, 18)), columns=[f"c{i}" for i in range(18)])
     table = pk.ReferenceTable.from_dataframe(
         many, parameters=["c0"], statistics=list(many)[1:], observed=np.zeros(17)
     )
     axes = pk.plot_observation_support(table)
     assert len(bars_of(axes[1])) == 15
-    assert axes[1].figure.get_size_inches()[1] > 0.28 * 15
 
 
 def test_dependences_are_a_map_from_zero_with_crosses_where_nothing_is_shown():
@@ -253,9 +219,6 @@ def test_dependences_are_a_map_from_zero_with_crosses_where_nothing_is_shown():
     assert crosses == {(0, 1), (1, 1), (1, 2)}
     assert [label.get_text() for label in axis.get_xticklabels()] == ["a", "b"]
     assert [label.get_text() for label in axis.get_yticklabels()] == ["s", "t", "u"]
-    assert (axis.get_xlabel(), axis.get_ylabel()) == ("parameter", "statistic")
-    assert axis.figure.axes[1].get_ylabel() == "dependence"
-    assert "<td>0.9</td>" in found._repr_html_()
     assert list(found.to_dataframe()["statistic"]) == ["s", "s", "t", "t", "u", "u"]
     np.testing.assert_array_equal(found.to_dataframe()["pvalue"], pvalue.ravel())
 
@@ -268,15 +231,7 @@ def test_distances_of_simulated_data_are_drawn_beside_that_of_the_data():
         bars = bars_of(axis)
         assert sum(bar.get_height() for bar in bars) == 40
         assert bars[0].get_x() == pytest.approx(simulated[name].min())
-        assert bars[0].get_facecolor() == to_rgba(BARS)
         assert axis.lines[0].get_xdata()[0] == found.observed[name]
-        assert to_rgba(axis.lines[0].get_color()) == to_rgba(OBSERVED)
-        assert words_of(axis) == ["simulated", f"observed, p = {found.p_values[name]:.2g}"]
-        assert axis.get_xlabel() == f"squared discrepancy of {name}"
-    assert [axis.get_ylabel() for axis in axes] == ["data sets", ""]
-    lines = repr(found).splitlines()
-    assert lines[0] == "Predictive check: small p-values say that the model makes other data"
-    assert lines[2].split() == ["y", "0.03", "1.5", "0.5"]
 
 
 def contributions(rises, errors):
@@ -295,11 +250,5 @@ def test_statistics_are_drawn_in_the_order_in_which_they_are_missed_with_two_err
     reach = [np.ptp(segment[:, 0]) for segment in axis.collections[0].get_segments()]
     np.testing.assert_allclose(reach, 4 * np.array([0.03, 0.01, 0.02]))
     assert list(axis.lines[-1].get_xdata()) == [0, 0]
-    assert axis.get_xlabel() == "rise of the energy score without it"
-    lines = repr(found).splitlines()
-    assert lines[0] == "What statistics contribute, on 1,200 held-out rows"
-    assert [line.split()[0] for line in lines[2:]] == ["s1", "s0", "s2"]
-    assert lines[2].split() == ["s1", "0.4", "0.02"]
     many = contributions(np.arange(30.0), np.ones(30)).plot()
     assert len(bars_of(many)) == 20
-    assert many.figure.get_size_inches()[1] > 0.28 * 20

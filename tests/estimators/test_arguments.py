@@ -45,7 +45,7 @@ FIT = [
 
 
 @pytest.mark.parametrize(("parameters", "statistics", "error", "words"), FIT)
-@pytest.mark.parametrize("estimator", [pk.Rejection(10), pk.Adjusted(pk.Rejection(20), "local_linear")])
+@pytest.mark.parametrize("estimator", [pk.Rejection(10)])
 def test_tables_are_refused_with_a_reason(estimator, parameters, statistics, error, words):
     with pytest.raises(error, match=words):
         estimator.fit(parameters, statistics)
@@ -242,9 +242,9 @@ def test_a_fitted_estimator_does_not_follow_its_arrays():
 
 CONSTANT = np.column_stack([np.random.default_rng(4).normal(size=(60, 1)), np.full(60, 0.3)])
 
-SCALES = [True, False, "transformed", "relevance", "linear_posterior_mean"]
-OF_OTHER_SCALES = [name for name in [*pk.ESTIMATORS, "streamed"] if name != "kernel_likelihood"]
-SCALED = [("kernel_likelihood", "transformed"), *itertools.product(OF_OTHER_SCALES, SCALES)]
+SCALES = [False, "transformed", "relevance", "linear_posterior_mean"]
+SCALED = [(name, "transformed" if "likelihood" in name else True) for name in [*pk.ESTIMATORS, "streamed"]]
+SCALED += itertools.product(["rejection", "streamed"], SCALES)
 
 
 @pytest.mark.filterwarnings("ignore:the statistics in columns")
