@@ -55,9 +55,7 @@ def test_draws_have_these_probabilities(learnt, kind):
 
 
 def test_two_counts_and_a_number_together_sum_to_one():
-    x = np.column_stack(
-        [COUNTS["poisson"], COUNTS["poisson"] + RNG.poisson(2 * MEAN), RNG.random(800) < 0.3]
-    )
+    x = np.column_stack([COUNTS["poisson"], COUNTS["poisson"] + RNG.poisson(2 * MEAN), RNG.random(800) < 0.3])
     likelihood = pk.KernelLikelihood("autoregressive").for_scores().fit(THETA, x.astype(float), random_seed=1)
     grid = np.array(list(product(range(80), range(160), (0, 1))), dtype=float)
     for theta in (-2.0, 0.3, 1.5):
