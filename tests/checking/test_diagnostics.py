@@ -243,7 +243,7 @@ def test_sample_abc_warns_of_an_outlier():
 def test_a_learned_likelihood_that_does_not_hold_names_the_statistic(turns, warned):
     # One law of the residuals for all parameters, where their skewness turns with the first.
     rng = np.random.default_rng(5)
-    n = 1500
+    n = 3000
     theta, noise = rng.normal(size=(n, 2)), rng.exponential(size=(n, 2)) - 1
     sign = np.where(theta[:, 0] > 0, 1, -1) if turns else 1
     x = theta + noise * np.column_stack([np.ones(n), sign * np.ones(n)])

@@ -617,6 +617,12 @@ def test_points_are_in_deviations_of_draws_and_features_hold_their_products():
     np.testing.assert_allclose(own, np.hstack([np.cos(phases), np.sin(phases)]))
 
 
+def test_the_classifier_has_twice_as_many_directions_as_means_and_covariances_or_ten():
+    rng = np.random.default_rng(1)
+    directions = [local_classifier._ClassifierFeatures.drawn(p, rng).directions for p in (1, 2, 3, 10)]
+    assert directions == [10, 10, 18, 130]
+
+
 def test_near_rows_count_most_in_deviations_of_the_statistics():
     statistics = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 100.0], [50.0, 0.0]])
     found = local_classifier._nearness(statistics, np.array([0.0, 0.0]), np.array([1.0, 100.0]))

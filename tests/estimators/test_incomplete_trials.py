@@ -6,7 +6,7 @@ from scipy import stats
 
 import pymc_kbr as pk
 
-N = 400
+N = 700
 RNG = np.random.default_rng(4)
 RATE, START = RNG.uniform(1, 4, N), RNG.uniform(0, 0.6, N)
 PARAMETERS = {"rate": RATE, "t0": START}
@@ -131,7 +131,7 @@ def test_an_interval_between_two_limits_and_limits_by_trials(learnt):
 def test_the_posterior_of_trials_with_a_deadline_is_near_the_exact_one():
     """And without the trials beyond the deadline, or with the deadline for their times, it is far off."""
     rng = np.random.default_rng(0)
-    rate, t0 = rng.uniform(1, 5, 1500), rng.uniform(0, 1, 1500)
+    rate, t0 = rng.uniform(1, 5, 3000), rng.uniform(0, 1, 3000)
     learnt = pk.KernelLikelihood("location_scale", **KNOWN).fit(
         {"rate": rate, "t0": t0},
         {"rt": t0 + rng.gamma(3, 1 / rate)},

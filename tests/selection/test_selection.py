@@ -224,8 +224,8 @@ def test_a_choice_goes_on_where_a_statistic_without_noise_has_no_density():
 
 def test_what_a_likelihood_found_in_the_table_is_said():
     rng = np.random.default_rng(1)
-    theta = np.c_[rng.normal(0, 0.5, 600), rng.uniform(0, 2, 600)]
-    x = theta[:, 1] + 0.3 * np.exp(theta[:, 0]) * rng.weibull(1.2, 600)
+    theta = np.c_[rng.normal(0, 0.5, 1000), rng.uniform(0, 2, 1000)]
+    x = theta[:, 1] + 0.3 * np.exp(theta[:, 0]) * rng.weibull(1.2, 1000)
     table = pk.ReferenceTable.from_dataframe(
         pd.DataFrame({"level": theta[:, 0], "t0": theta[:, 1], "rt": x}),
         parameters=["level", "t0"],
