@@ -35,7 +35,8 @@ def main() -> None:
     table = pk.simulate(
         n, model=growth_model(observed), random_seed=3, cores=1 if arguments.quick else arguments.cores
     )
-    estimator = pk.select(table, random_seed=1)
+    few = ["rejection", "localised"] if arguments.quick else None
+    estimator = pk.select(table, candidates=few, random_seed=1)
     calibration = pk.calibrate(estimator, table, rows=k, random_seed=2)
     posterior = estimator.condition(observed)
     lower, upper = np.quantile(posterior.draw(4000, 1), [0.05, 0.95], axis=0)

@@ -147,13 +147,13 @@ def main() -> None:
     parser.add_argument("--held-out", type=int, default=100)
     parser.add_argument("--paired", type=int, default=10, help="data sets given to every method")
     parser.add_argument("--problems", nargs="+", choices=list(PROBLEMS), default=list(PROBLEMS))
-    parser.add_argument("--quick", action="store_true", help="two problems, 400 simulations, two data sets")
+    parser.add_argument("--quick", action="store_true", help="one problem, 300 simulations, two data sets")
     add_destination(parser, "folder of gallery.csv and gallery.png")
     arguments = parser.parse_args()
     simulations, held_out, paired = arguments.simulations, arguments.held_out, arguments.paired
     names = arguments.problems
     if arguments.quick:
-        simulations, held_out, paired, names = 400, 10, 2, ["queue", "two models"]
+        simulations, held_out, paired, names = 300, 10, 2, ["queue"]
     output, lines = folder_of(arguments, HERE), []
     for name in names:
         lines.append(compared(name, simulations, held_out, paired, arguments.quick))

@@ -155,7 +155,8 @@ def run(simulations: int, cores: int, stores: Path | None = None) -> dict[str, p
 def _posterior(table: pk.ReferenceTable, names: tuple[str, ...]) -> Any:
     """Given some of the statistics."""
     some = [f"sample[{name}]" for name in names]
-    found = pk.sample_abc(10_000, reference_table=table, statistics=some, random_seed=1, progressbar=False)
+    draws = 10_000 if len(table) > 1_000 else 500
+    found = pk.sample_abc(draws, reference_table=table, statistics=some, random_seed=1, progressbar=False)
     print(found["posterior"].attrs["chosen"], flush=True)
     return found["posterior"]
 

@@ -133,23 +133,6 @@ def wrong_cells(table: Table, rows: list[list[str]]) -> list[str]:
     return wrong
 
 
-def wrong_figures(study: str, template: str, values: Sequence[float]) -> list[str]:
-    """What disagrees in a sentence, whose figures are marked by # in the template."""
-    text = re.sub(r"\s+", " ", readme(study).replace("**", ""))
-    pattern = re.escape(re.sub(r"\s+", " ", template)).replace(r"\#", "(" + NUMBER.pattern + ")")
-    found = re.search(pattern, text)
-    if found is None:
-        return [f"the README of {study} does not say {template!r}"]
-    shown = [figure.rstrip(",") for figure in found.groups()]
-    if len(shown) != len(values):
-        return [f"{template!r} has {len(shown)} figures for {len(values)} values"]
-    return [
-        f"{template!r}: {figure} stands there, {value:.6g} in the file"
-        for figure, value in zip(shown, values, strict=True)
-        if not agrees(figure, float(value))
-    ]
-
-
 def wide(lines: pd.DataFrame, index: Sequence[str], names: str, values: Sequence[str]) -> pd.DataFrame:
     """A line for each value of `index`, and a column "name: value" for each name and value."""
     pivoted = lines.pivot_table(index=list(index), columns=names, values=list(values), aggfunc="first")
@@ -183,5 +166,4 @@ __all__ = [
     "wide",
     "word",
     "wrong_cells",
-    "wrong_figures",
 ]

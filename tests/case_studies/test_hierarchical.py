@@ -10,10 +10,8 @@ from case_studies.hierarchical.learning import learn
 from case_studies.hierarchical.sampling import Run, beside, summary
 from case_studies.hierarchical.trials import (
     coverage,
-    data_sets,
     density_errors,
     each_data_set,
-    exact_posterior,
 )
 
 THETA = np.array([[0.6, 0.1], [1.2, -0.3]])
@@ -49,14 +47,6 @@ def test_lapses_are_a_share_of_trials():
     times = waiting_times.simulate(np.tile([3.0, -1.0], (20_000, 1)), np.random.default_rng(2), 0.05)
     # Hardly any decision of theirs takes a second: the deviation of the share is 0.0014.
     assert np.mean(times > 1) == pytest.approx(0.05 * 5 / 6, abs=4 * 0.0014)
-
-
-def test_participants_have_different_numbers_of_trials():
-    data = waiting_times.participants(3)
-    counts = np.bincount(data.who)
-    assert len(counts) == waiting_times.PARTICIPANTS == len(data.truth)
-    assert (counts.min(), counts.max()) == (20, 200)
-    assert len(np.unique(counts)) == len(counts)
 
 
 def test_models_of_participants_have_the_same_prior():
@@ -98,15 +88,6 @@ def test_statistics_of_regions():
     assert found[1, 2] == pytest.approx((1 + epidemic.WEEKS) / 2)
 
 
-def test_regions_without_a_group_are_a_table():
-    theta = epidemic.table_parameters(50, np.random.default_rng(4))
-    assert ((theta >= epidemic.LOWEST) & (theta <= epidemic.HIGHEST)).all()
-    assert epidemic.simulate_rows(theta, np.random.default_rng(5)).shape == (50, 6)
-    data = epidemic.regions(1)
-    assert data.truth.shape == (8, len(epidemic.NAMES))
-    assert ((data.truth > epidemic.LOWEST) & (data.truth < epidemic.HIGHEST)).all()
-
-
 def test_errors_are_in_deviations_of_the_reference():
     rng = np.random.default_rng(6)
     z = rng.standard_normal((4000, 3))
@@ -120,15 +101,6 @@ def test_errors_are_in_deviations_of_the_reference():
     assert found["ratio_group"] == pytest.approx(2)
     assert found["rms_error_members"] == pytest.approx(0.5, abs=0.07)
     assert (found["simulations"], found["divergences"]) == (60, 3)
-
-
-def test_the_grid_is_the_posterior_of_many_trials():
-    theta = np.array([0.9, 0.1])
-    times = waiting_times.simulate(np.tile(theta, (400, 1)), np.random.default_rng(7))
-    mean, deviation, ends = exact_posterior(times)
-    assert (np.abs(mean - theta) < 4 * deviation).all()
-    # Nearly normal: 90% within 1.645 deviations.
-    np.testing.assert_allclose((ends - mean) / deviation, [[-1.645] * 2, [1.645] * 2], atol=0.1)
 
 
 def test_coverage_is_counted_by_number_of_trials():
@@ -174,12 +146,3 @@ def test_intervals_hold_for_data_sets_of_1_to_200_trials(waiting):
         # Two-sided, one in a thousand, for each of two parameters.
         low, high = binom.ppf([0.0005, 0.9995], 60, 0.9)
         assert low <= part["inside"].sum() <= high
-
-
-def test_data_sets_have_1_to_200_trials():
-    theta, sets = data_sets(300, np.random.default_rng(10))
-    assert theta.shape == (300, 2)
-    assert {data.shape[1] for data in sets} == {1}
-    counts = np.array([len(data) for data in sets])
-    assert counts.min() == 1
-    assert 150 < counts.max() <= 200

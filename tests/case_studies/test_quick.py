@@ -10,11 +10,11 @@ import pytest
 
 from case_studies.coalescent import accuracy
 from case_studies.coalescent.data import load_coalescent
+from case_studies.gaussian_ground_truth import localised_5_1
 
 STUDIES = {
     "gaussian_ground_truth": [
         "xu_5_1",
-        "fukumizu_5_1",
         "fukumizu_5_2",
         "localised_ridges",
         "localised_surface",
@@ -44,6 +44,7 @@ STUDIES = {
     "gallery.asked": ["asked", "asked_intervals"],
 }
 SHORTER = {
+    "gaussian_ground_truth": ["--parts", "xu", "fukumizu_5_2", *localised_5_1.PARTS],
     "nonlinear_regression": ["--parts", "bandwidths", "settings"],
     "simulators": ["--models", "normal", "lotka_volterra"],
     "population_genetics": ["--only", "tuberculosis"],  # the other one needs msprime
@@ -96,7 +97,7 @@ def test_committed_results_are_small(suffix):
 
 @pytest.mark.statistical
 @pytest.mark.usefixtures("plain_layout")
-@pytest.mark.parametrize("study", ["runtime", "rivals"])
+@pytest.mark.parametrize("study", ["rivals"])
 def test_a_users_own_coal_is_taken_without_its_first_rows(study, tmp_path, monkeypatch):
     table = load_coalescent().to_dataframe()[:450]
     table.iloc[:100, 2:] = 1e6  # what `coalobs` repeats must not come in

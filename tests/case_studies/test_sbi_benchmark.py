@@ -53,22 +53,6 @@ def test_classifiers_tell_what_differs_and_nothing_else(test, rng):
     assert test(1e3 * one + 5, 1e3 * two + 5) == pytest.approx(alike, abs=0.02)
 
 
-@pytest.mark.statistical
-def test_the_forest_sees_repeated_draws(rng):
-    one, two = rng.normal(size=(1000, 2)), rng.normal(size=(250, 2))
-    assert c2st.forest(one, np.repeat(two, 4, axis=0)) > 0.75
-
-
-def test_draws_that_cannot_be_compared_are_refused(rng):
-    reference = rng.normal(size=(20, 2))
-    with pytest.raises(ValueError, match="as many rows"):
-        c2st.network(reference, reference[:10])
-    with pytest.raises(ValueError, match="NaN or an infinity"):
-        c2st.forest(reference, np.full((20, 2), np.nan))
-    with pytest.raises(ValueError, match="1 to 5"):
-        c2st.forest(reference, reference, folds=6)
-
-
 def test_a_table_is_the_same_for_every_method_and_not_for_every_task():
     one = methods.simulated(TASKS["slcp"], 50).table
     two = methods.simulated(TASKS["slcp"], 50).table
@@ -160,18 +144,6 @@ def test_without_sbibm_the_command_says_how_to_install_it(monkeypatch, capsys):
     wheel.read.cache_clear()
     with pytest.raises(ModuleNotFoundError, match="--no-deps"):
         TASKS["slcp"].observation(1)
-
-
-def test_there_are_ten_observations():
-    with pytest.raises(ValueError, match="1 to 10"):
-        TASKS["slcp"].observation(11)
-
-
-def test_an_unknown_method_is_named(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["sbi_benchmark", "--methods", "magic"])
-    with pytest.raises(SystemExit):
-        command.main()
-    assert "magic" in capsys.readouterr().err
 
 
 @pytest.fixture

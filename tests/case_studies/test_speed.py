@@ -7,11 +7,9 @@ import pytest
 
 import case_studies.speed.__main__ as command
 from case_studies.speed import measure, model_choice
-from case_studies.speed.__main__ import groups
 from case_studies.speed.conditioning import localised_batch
 from case_studies.speed.measure import COLUMNS, History, Row
 from case_studies.speed.streaming import streamed_against_memory
-from pymc_kbr.comparison.compare import process_peak
 
 
 def test_a_later_run_shows_what_an_earlier_one_found(tmp_path):
@@ -42,11 +40,6 @@ def test_the_command_keeps_its_lines_only_when_asked(record, tmp_path, monkeypat
     assert (path.read_bytes() != before) == record
 
 
-def test_committed_lines_are_those_of_the_command():
-    with command.HISTORY.open(newline="") as file:
-        assert tuple(next(csv.reader(file))) == COLUMNS
-
-
 def test_lines_at_toy_sizes_are_complete():
     lines = [*localised_batch(500, 50, 20), *streamed_against_memory(2000)]
     assert all(line.ratio >= 0 and line.ours and line.other and line.wanted for line in lines)
@@ -59,14 +52,6 @@ def test_a_comparison_of_models_at_toy_size_is_a_line():
     assert 0 < line.ratio < 10
     assert "600 rows of 3 models and 2 statistics" in line.what
     assert model_choice._compare(200, 3)["peak"] > 50
-
-
-def test_groups_have_the_names_that_the_command_takes():
-    assert set(groups(True, None)) >= {"simulate", "cores", "localised", "growth", "streaming"}
-
-
-def test_the_process_has_a_peak():
-    assert 50 < process_peak() < 50_000  # megabytes, with PyMC imported
 
 
 def test_each_run_of_ours_is_between_two_of_the_others(monkeypatch):

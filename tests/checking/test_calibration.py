@@ -76,26 +76,10 @@ def test_the_same_seed_gives_the_same(table):
     np.testing.assert_array_equal(one.pit, two.pit)
 
 
-def test_another_seed_holds_other_rows_out_and_draws_again(table):
-    one, two = (pk.calibrate("rejection", table, rows=30, random_seed=s, progressbar=False) for s in (2, 3))
-    assert not np.any(one.pit == two.pit)
-    assert not set(one.energy_scores) & set(two.energy_scores)
-
-
 def test_each_posterior_is_drawn_from_again(table):
     """All posteriors are the prior, and no two sets of draws of it have the same variance."""
     found = pk.calibrate(pk.NadarayaWatson(1e6), table, rows=30, draws=20, random_seed=1, progressbar=False)
     assert len(np.unique(found.contraction)) == found.contraction.size
-
-
-def test_scores_do_not_depend_on_the_parameters_units(table):
-    arguments = {"rows": 20, "draws": 50, "random_seed": 1, "progressbar": False}
-    estimator = pk.Adjusted(pk.Rejection(100), "none", smoothing="none")
-    plain = pk.calibrate(estimator, table, **arguments)
-    scaled = dataclasses.replace(table, parameters=table.parameters * [100.0, 0.01])
-    other = pk.calibrate(estimator, scaled, **arguments)
-    np.testing.assert_allclose(other.energy_scores, plain.energy_scores, rtol=1e-9)
-    np.testing.assert_allclose(other.contraction, plain.contraction, rtol=1e-9)
 
 
 def test_the_estimator_has_not_seen_the_rows_that_are_held_out(table):
@@ -204,35 +188,10 @@ def test_arviz_draws_the_transforms(good):
     plt.close("all")
 
 
-def test_a_summary_has_one_row_a_parameter(good):
-    rows = good.summary()
-    assert [row["parameter"] for row in rows] == ["a", "b"]
-    for i, row in enumerate(rows):
-        found = [row[f"coverage_{level}"] for level in (50, 90, 95)]
-        assert found == [good.coverage(level / 100)[i] for level in (50, 90, 95)]
-        assert row["uniformity_p"] == good.uniformity()[i]
-        assert row["contraction"] == np.median(good.contraction[:, i])
-
-
 @pytest.mark.parametrize("rows", [5, 2000])
 def test_too_few_or_too_many_rows_are_refused(table, rows):
     with pytest.raises(ValueError, match="between 10 and 1500"):
         pk.calibrate("rejection", table, rows=rows, progressbar=False)
-
-
-@pytest.mark.parametrize("p", [1, 40])
-def test_a_calibration_fits_on_a_screen(p):
-    u = np.random.default_rng(0).random((1000, p))
-    found = Calibration(
-        u, np.zeros((1000, p)), np.zeros(1000), Columns.scalars([f"a{i}" for i in range(p)]), 500
-    )
-    lines = repr(found).splitlines()
-    assert lines[0] == "Calibration on 1,000 held-out rows, 500 draws of each posterior"
-    assert len(lines) <= 15
-    assert max(map(len, lines)) <= 110
-    assert f"{found.coverage()[0]:.4g}" in lines[2]
-    assert ("... and 30 more" in repr(found)) == (p == 40)
-    assert found._repr_html_().count("<tr>") == 1 + min(p, 10)
 
 
 def test_a_band_is_refused_at_what_is_no_probability(good):

@@ -111,35 +111,6 @@ def test_each_fault_is_named(changes, expected):
     assert expected in names(**changes)
 
 
-def test_messages_name_a_remedy():
-    draws = np.linspace(0.94, 1.0, 100)[:, None]
-    faulty = posterior(np.where(np.arange(200) % 2 == 0, -0.05, 0.06), {"ridge_raised": 1.0})
-    found = diagnose(faulty, draws, looked_at(table([9.0, 9.0, 9.0])), coverage=np.array([0.5]), held_out=100)
-    words = {
-        "outside": "widen the prior",
-        "misspecified": "at the simulator",
-        "effective_sample_size": "simulate more rows",
-        "negative_share": "estimator='adjusted'",
-        "ridge_raised": "take a larger regularisation",
-        "edge": "widen the prior",
-        "coverage": "calibrate",
-    }
-    for concern in found:
-        assert words[concern.name] in concern.message
-    assert {concern.name for concern in found} >= {
-        "outside",
-        "negative_share",
-        "ridge_raised",
-        "edge",
-        "coverage",
-    }
-    support = observation_support(table([9.0, 9.0, 9.0]))
-    times = f"{support.distance / np.median(support.references):.1f} times as far"
-    assert times in next(c.message for c in found if c.name == "outside")
-    assert "too narrow" in next(c.message for c in found if c.name == "coverage")
-    assert "'rate'" in next(c.message for c in found if c.name == "edge")
-
-
 def test_a_missing_observation_is_refused():
     with pytest.raises(ValueError, match="no observation"):
         observation_support(table(None))
@@ -316,42 +287,6 @@ def test_a_constant_statistic_with_another_value_in_the_data_cannot_be_made():
         ]
         assert len(found) == expected
         assert all("'always' is 1 in every simulation and 5 in the data" in one.message for one in found)
-
-
-def test_it_is_warned_of_once_and_kept_in_the_result():
-    rng = np.random.default_rng(8)
-    frame = pd.DataFrame({"a": rng.normal(size=99), "s": rng.normal(size=99), "always": 1.0})
-    made = pk.ReferenceTable.from_dataframe(
-        frame, parameters=["a"], statistics=["s", "always"], observed=[0.1, 5.0]
-    )
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        found = pk.sample_abc(10, reference_table=made, estimator=pk.Rejection(60), random_seed=1)
-    words = [w for w in seen if "'always' is 1 in every simulation and 5 in the data" in str(w.message)]
-    assert [w.category for w in words] == [pk.PosteriorWarning]
-    assert "impossible" in found["posterior"].attrs["warnings"]
-
-
-@pytest.mark.parametrize(
-    "weights", [np.where(np.arange(200) < 10, 0.1, 0.0), np.where(np.arange(200) % 3 == 0, -0.025, 0.0132)]
-)
-def test_auto_is_no_advice_to_who_has_it(weights):
-    arguments = posterior(weights), np.full((100, 1), 0.5), looked_at(table(TYPICAL))
-    assert "'auto'" in diagnose(*arguments)[0].message
-    for concern in diagnose(*arguments, chosen=True):
-        assert "'auto'" not in concern.message
-        assert "simulate more rows" in concern.message
-
-
-def test_sample_abc_does_not_advise_auto_on_auto():
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"a": rng.random(20), "s": rng.random(20)})  # too few rows to choose on
-    few = pk.ReferenceTable.from_dataframe(frame, parameters=["a"], statistics=["s"], observed=[0.5])
-    with pytest.warns(pk.PosteriorWarning) as found:
-        pk.sample_abc(20, reference_table=few, random_seed=1, progressbar=False)
-    messages = [str(one.message) for one in found if "effective sample size" in str(one.message)]
-    assert len(messages) == 1
-    assert "'auto'" not in messages[0]
 
 
 @pytest.mark.parametrize(

@@ -195,26 +195,6 @@ def test_groups_for_arviz(name, exact, table):
     np.testing.assert_array_equal(result["joint_sbc"]["tarp"].to_numpy()[0], found.joint.tarp)
 
 
-def test_joint_coverage_is_shown_with_what_is_expected(exact):
-    low, high = exact.band(0.9)
-    expected = [
-        f"{line['region']}: coverage of 90% is {line['coverage_90']:.1%}, p of uniformity "
-        f"{line['uniformity_p']:.2g}"
-        for line in exact.joint_summary()
-    ]
-    expected.append(f"coverage of 90% is expected between {low:.1%} and {high:.1%}")
-    assert [line.strip() for line in repr(exact).splitlines()[-3:]] == expected
-
-
-def test_pictures(exact):
-    axis = pk.plot_joint_calibration(exact)
-    assert len(axis.lines) == 3
-    axes = pk.plot_recovery(exact, most=50)
-    assert len(axes) == 2
-    drawn = sum(len(container.lines[0].get_xdata()) for container in axes[0].containers)
-    assert drawn == 50
-
-
 def test_a_classifier_tells_what_is_wrong_at_the_observation(table):
     here, there = (
         pk.local_classifier_test(WrongOnTheRight(), table, x, rows=600, permutations=99, random_seed=1)

@@ -21,7 +21,7 @@ from pymc_kbr.checking.diagnostics import _misspecified
 from pymc_kbr.checking.held_out import HeldOut, _density_of, hold_out
 from pymc_kbr.checking.observation_support import ObservationSupport
 from pymc_kbr.checking.predictive_check import squared_discrepancies
-from pymc_kbr.checking.prior_sensitivity import _by_column, _diagnosis
+from pymc_kbr.checking.prior_sensitivity import _by_column
 from pymc_kbr.estimators.fitted_table import build_table
 from pymc_kbr.kernels import median_heuristic
 from pymc_kbr.posterior.scores import energy_score
@@ -561,13 +561,6 @@ def test_sensitivities_use_each_numbers_place():
     assert _by_column(numbers) == {"a": 1, "m[0]": 2, "m[1]": 3, "k[0, 0]": 4, "k[1, 0]": 5}
 
 
-def test_what_is_sensitive_to_which():
-    assert _diagnosis(0.04, 0.3) == "prior has little effect"
-    assert _diagnosis(0.06, np.nan) == "prior matters"
-    assert _diagnosis(0.06, 0.06) == "prior and data differ, or prior is strong"
-    assert _diagnosis(0.06, 0.04) == "data have little effect"
-
-
 # --- the local classifier ---
 
 
@@ -636,15 +629,6 @@ def test_near_rows_count_most_in_deviations_of_the_statistics():
     assert found.sum() == pytest.approx(1)
     assert found[1] == pytest.approx(found[2])
     assert found[0] > found[1] > 1e3 * found[3]
-
-
-def test_the_classifiers_seed_decides_and_the_estimator_stays():
-    table, estimator = a_table(observed=[0.1, 0.2, 0.3]), Remembers()
-    given = {"rows": 30, "permutations": 9}
-    one, same, other = (pk.local_classifier_test(estimator, table, random_seed=s, **given) for s in (1, 1, 2))
-    np.testing.assert_array_equal(one.null, same.null)
-    assert not np.array_equal(one.null, other.null)
-    assert not hasattr(estimator, "given")
 
 
 def test_beyond_its_rows_a_near_likelihood_is_not_compared(monkeypatch):

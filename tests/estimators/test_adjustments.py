@@ -1,20 +1,13 @@
 import numpy as np
 import pytest
 from scipy.linalg import solve
-from scipy.spatial import KDTree
 
 import pymc_kbr as pk
 from pymc_kbr.arrays.bijections import Interval
-from pymc_kbr.arrays.neighbours import neighbours_of
 from pymc_kbr.arrays.support import Block, Support
 from pymc_kbr.estimators.adjustments import (
     ADJUSTMENTS,
-    JointNeighbours,
-    KernelRidgeAdjustment,
-    make_adjustment,
 )
-from pymc_kbr.kernels import Gaussian
-from pymc_kbr.regression.kernel_ridge import KernelRegression
 
 OBSERVED = np.array([0.5, -1.0, 0.3])
 
@@ -144,48 +137,12 @@ def test_bad_arguments_are_refused(estimator, error, words, linear):
         estimator.fit(*linear)
 
 
-def test_too_few_rows_for_the_slopes_are_refused(linear):
-    with pytest.raises(ValueError, match="take at least twice as many rows"):
-        pk.Adjusted(pk.Rejection(5), "local_linear").fit(*linear).condition(OBSERVED)
-
-
 def test_three_tenths_of_the_rows_are_accepted_or_ten_thousand(rng):
     theta = rng.normal(size=(40_000, 1))
     x = theta + rng.normal(size=theta.shape)
     for rows, accepted in ((1000, 300), (40_000, 10_000)):
         fitted = pk.Adjusted(adjustment="local_linear").fit(theta[:rows], x[:rows])
         assert np.count_nonzero(fitted.condition([1.0]).weights) == accepted
-
-
-def test_many_nearest_rows_are_those_of_the_tree(rng):
-    points, x = rng.normal(size=(500, 3)), rng.normal(size=(4, 3))
-    distances, rows = neighbours_of(points).query(x, 200)
-    expected = KDTree(points).query(x, k=200)
-    np.testing.assert_allclose(distances, expected[0], rtol=1e-12)
-    np.testing.assert_array_equal(rows, expected[1])
-    assert neighbours_of(points).query(x, 500)[1].shape == (4, 500)
-
-
-def test_adjustments_can_be_given_by_hand(linear):
-    assert isinstance(make_adjustment(JointNeighbours(30)), JointNeighbours)
-    one = pk.Adjusted(adjustment=KernelRidgeAdjustment()).fit(*linear, random_seed=0)
-    two = pk.Adjusted(adjustment="kernel_ridge").fit(*linear, random_seed=0)
-    np.testing.assert_array_equal(one.condition(OBSERVED).atoms, two.condition(OBSERVED).atoms)
-
-
-def test_a_kernel_regressions_residuals_are_those_of_refitting(rng):
-    x, weights = rng.normal(size=(60, 2)), rng.uniform(0.5, 2, 60)
-    targets = np.sin(x[:, :1]) + 0.1 * rng.normal(size=(60, 1))
-    fitted = KernelRegression(x, targets, rng, weights)
-    kernel, d = Gaussian(fitted.bandwidth), weights / weights.mean()
-    for i in (0, 17, 59):
-        others = np.arange(60) != i
-        # least squares with an intercept that is not penalised
-        gram = kernel(x[others]) + fitted.ridge * np.diag(1 / d[others])
-        solved = solve(gram, np.hstack([targets[others], np.ones((59, 1))]))
-        constant = solved[:, 0].sum() / solved[:, 1].sum()
-        predicted = constant + kernel(x[i : i + 1], x[others]) @ (solved[:, 0] - constant * solved[:, 1])
-        assert fitted.residuals[i, 0] == pytest.approx(targets[i, 0] - predicted[0], abs=1e-3)
 
 
 def test_an_epanechnikov_kernel_falls_to_zero_at_the_first_row_that_is_not_accepted(linear):

@@ -58,7 +58,7 @@ def summed(learnt, rows, column, values, width):
 
 
 @pytest.mark.parametrize("name", FORMS)
-@pytest.mark.parametrize("limit", [0.9, 2.5])
+@pytest.mark.parametrize("limit", [0.9])
 def test_a_censored_time_has_the_mass_beyond_its_limit(learnt, name, limit):
     model = learnt[name]
     column = 1 if name.startswith("count") else 0
@@ -93,7 +93,7 @@ def test_a_missing_statistic_is_integrated_out(learnt, name):
 
 
 @pytest.mark.parametrize("name", ["count", "count, declared"])
-@pytest.mark.parametrize("pair", [(None, 5.0), (4.0, None), (None, 5.5), (None, 3.0)])
+@pytest.mark.parametrize("pair", [(None, 5.0), (4.0, None), (None, 5.5)])
 def test_a_censored_count_has_the_probability_of_its_limit_and_beyond(learnt, name, pair):
     model = learnt[name]
     limit = pair[0] or pair[1]

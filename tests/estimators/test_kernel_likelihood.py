@@ -10,7 +10,7 @@ from scipy import stats
 import pymc_kbr as pk
 from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation
 
-ROWS = 1500
+ROWS = 1000
 SD = 0.5
 MIX = np.array([[1.0, 0.4, 0.0], [-0.3, 1.0, 0.5]])
 
@@ -106,7 +106,7 @@ def test_draws_do_not_repeat_and_statistics_come_back(fitted, table):
     assert len(np.unique(posterior.draw(1000, 1), axis=0)) == 1000
     lowest, highest = table[0].min(axis=0), table[0].max(axis=0)
     outside = np.any((posterior.atoms < lowest) | (posterior.atoms > highest), axis=1)
-    assert posterior.settings["share_beyond_rows"] == outside.mean()
+    assert posterior.settings["share_beyond_rows"] == pytest.approx(outside.mean(), rel=1e-12)
     assert len(np.unique(posterior.draw(1500, 1), axis=0)) == 1500
     drawn = fitted.draw_statistics(np.tile([[1.0, -1.0]], (4000, 1)), 4)
     assert np.all(np.abs(drawn.mean(axis=0) - [1.3, -0.6, -0.5]) < 0.15)

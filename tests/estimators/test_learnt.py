@@ -16,12 +16,10 @@ from pymc_kbr.estimators.summaries import (
     LinearPosteriorMean,
     PosteriorMean,
     Relevance,
-    Transformed,
     coordinates,
     make_summary,
 )
 from pymc_kbr.estimators.summaries.relevance import mean_gradients
-from pymc_kbr.estimators.summaries.transformed import CommonScale, Dependent
 from pymc_kbr.gram import pivoted_cholesky
 from pymc_kbr.kernels import Gaussian, median_heuristic, parameter_kernel
 from pymc_kbr.regression.choose_ridge import SCALES, choose_kernel_and_ridge
@@ -215,17 +213,6 @@ def test_estimators_measure_the_tables_rows_by_estimates_without_them(name, arra
     assert make_summary(summary, x, theta) is summary
     with pytest.raises(ValueError, match="fitted on 3 statistics; there are 2"):
         make_summary(summary, x[:, :2], theta)
-
-
-def test_names_are_of_what_they_say(arrays):
-    kinds = {"relevance": Relevance, "posterior_mean": PosteriorMean}
-    kinds |= {"linear_posterior_mean": LinearPosteriorMean, "transformed": Transformed}
-    kinds |= {"bayesian": LearntLengthscales, "curved_posterior_mean": CurvedPosteriorMean}
-    kinds |= {"joint_posterior_mean": JointPosteriorMean, "common": CommonScale, "dependent": Dependent}
-    assert kinds == SUMMARIES
-    assert make_summary(True, *arrays).scale[1] == pytest.approx(arrays[0][:, 1].std())
-    np.testing.assert_array_equal(make_summary(False, *arrays).scale, np.ones(3))
-    np.testing.assert_array_equal(make_summary(np.False_, *arrays).scale, np.ones(3))
 
 
 def test_learnt_lengthscales_divide_scaled_statistics(arrays):

@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 
 from pymc_kbr.estimators.adjustments import (
-    ADJUSTMENTS,
     JointNeighbours,
     KernelRidgeAdjustment,
     LocalLinearAdjustment,
     NoAdjustment,
-    make_adjustment,
     squared_residual_logarithms,
 )
 from pymc_kbr.regression.kernel_ridge import KernelRegression
@@ -181,14 +179,3 @@ def test_no_adjustment_leaves_rows_where_they_are(rows, observed, near, rng):
     np.testing.assert_array_equal(adjustment.move(observed, near, np.ones(M)), rows[1][near])
     other = adjustment.for_rows(rows[0][near], rows[1][near], np.full(M, -1))
     np.testing.assert_array_equal(other.move(observed, np.arange(3), np.ones(3)), rows[1][near[:3]])
-
-
-def test_names_are_of_what_they_say():
-    for name in ("kernel_ridge", "local_linear"):
-        assert make_adjustment(name).heteroscedastic is False
-        assert make_adjustment(f"heteroscedastic_{name}").heteroscedastic is True
-    assert make_adjustment("joint_neighbours").neighbours is None
-    streaming = {name for name in ADJUSTMENTS if make_adjustment(name).streams is True}
-    assert streaming == set(ADJUSTMENTS) - {"joint_neighbours"}
-    with pytest.raises(TypeError, match="JointNeighbours moves the rows that it was fitted to"):
-        JointNeighbours().for_rows(np.ones((2, 1)), np.ones((2, 1)), np.zeros(2, int))

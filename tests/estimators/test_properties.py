@@ -21,7 +21,7 @@ FIXED = {
     "iw_kbr": pk.ImportanceWeightedKernelBayes(1.0, 1e-2, prior_regularisation=1e-2, parameter_bandwidth=1.0),
     "adjusted": pk.Adjusted(pk.Rejection(15), "local_linear"),
 }
-quick = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+quick = settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -67,15 +67,6 @@ def test_any_shape_gives_weights_and_draws(name, seed, n, p, d, k):
         assert posterior.mean().shape == (p,)
         assert np.isfinite(posterior.draw(7, 0)).all()
         assert posterior.draw(7, 0).shape == (7, p)
-
-
-@pytest.mark.parametrize("name", ANY)
-@given(seed=seeds)
-@quick
-def test_one_row_is_refused(name, seed):
-    theta, x, _ = rows(seed, 1)
-    with pytest.raises(ValueError, match="at least two"):
-        fitted(ANY[name], theta, x)
 
 
 @pytest.mark.parametrize("name", FIXED)
@@ -139,18 +130,3 @@ def test_constant_statistics_are_left_out_and_said(name, seed, constant):
     )
     with pytest.raises(ValueError, match="all statistics are constant"):
         fitted(estimator, theta, np.full_like(x, constant))
-
-
-@pytest.mark.parametrize("name", ANY)
-@given(seed=seeds)
-@quick
-def test_collinear_statistics_and_equal_rows_are_no_trouble(name, seed):
-    theta, x, observed = rows(seed)
-    x = np.column_stack([x, x @ [1.0, -2.0, 0.5], x[:, 0]])
-    x[7:12], theta[7:12] = x[6], theta[6]
-    seen = np.append(observed, [observed @ [1.0, -2.0, 0.5], observed[0]])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        posterior = fitted(FIXED.get(name, ANY[name]), theta, x).condition(seen)
-        assert np.isfinite(posterior.mean()).all()
-        assert np.isfinite(posterior.draw(9, 0)).all()

@@ -2,6 +2,7 @@
 
 import io
 import json
+import pickle
 import zipfile
 from importlib import import_module
 from pathlib import Path
@@ -16,8 +17,8 @@ from pymc_kbr.selection.selection import Candidate
 EARLIER = Path(__file__).parent / "saved_in_format_1.npz"
 KINDS = {name: kind() for name, kind in pk.ESTIMATORS.items() if name != "kernel_likelihood"}
 KINDS |= {
-    "kernel_likelihood": pk.KernelLikelihood("location_scale", 100),
-    "autoregressive": pk.KernelLikelihood("autoregressive", 100),
+    "kernel_likelihood": pk.KernelLikelihood("location_scale", 50),
+    "autoregressive": pk.KernelLikelihood("autoregressive", 50),
     "relevance": pk.ConditionalMean(scale="relevance"),
     "posterior_mean": pk.ConditionalMean(scale="posterior_mean", solver="incomplete_cholesky"),
     "transformed": pk.ConditionalMean(scale="transformed", solver="nystroem"),
@@ -25,6 +26,9 @@ KINDS |= {
     "divided": pk.ConditionalMean(solver="divide_and_conquer"),
     "matern": pk.ConditionalMean(kernel="matern", solver="subsample"),
     "joint_neighbours": pk.Adjusted(adjustment="joint_neighbours"),
+    "curved": pk.Rejection(20, scale="curved_posterior_mean"),
+    "joint": pk.Rejection(20, scale="joint_posterior_mean"),
+    "common": pk.KernelLikelihood("location_scale", 50, scale="common"),
     "heteroscedastic": pk.Adjusted(adjustment="heteroscedastic_local_linear"),
 }
 
@@ -45,11 +49,12 @@ def test_what_is_loaded_conditions_to_the_last_bit(name, rows, tmp_path):
     loaded = pk.load(path)
     assert type(loaded) is type(fitted)
     assert loaded.get_params().keys() == fitted.get_params().keys()
-    for one, other in zip(before, loaded.condition(observed), strict=True):
-        np.testing.assert_array_equal(one.weights, other.weights)
-        np.testing.assert_array_equal(one.atoms, other.atoms)
-        np.testing.assert_array_equal(one.draw(20, 1), other.draw(20, 1))
-        assert one.settings == other.settings
+    for again in (loaded, pickle.loads(pickle.dumps(fitted))):
+        for one, other in zip(before, again.condition(observed), strict=True):
+            np.testing.assert_array_equal(one.weights, other.weights)
+            np.testing.assert_array_equal(one.atoms, other.atoms)
+            np.testing.assert_array_equal(one.draw(20, 1), other.draw(20, 1))
+            assert one.settings == other.settings
 
 
 @pytest.mark.parametrize("how", ["ratio", "prior"])

@@ -64,11 +64,6 @@ def test_adjustments_draw_by_the_seed(name, arrays):
     check(lambda seed: numbers(pk.Adjusted(pk.Rejection(30), name), arrays, seed))
 
 
-def test_what_is_adjusted_draws_by_the_seed(arrays):
-    inner = pk.ConditionalMean(2.0, 1e-3, solver=Nystroem(20))
-    check(lambda seed: numbers(pk.Adjusted(inner, "local_linear"), arrays, seed))
-
-
 def test_estimated_ratios_draw_by_the_seed(arrays, rng, monkeypatch):
     draws = rng.normal(0.5, 0.5, size=(40, 2))
     monkeypatch.setattr("pymc_kbr.estimators.prior_weights.Auto", lambda: Nystroem(20))
@@ -93,10 +88,3 @@ def test_draws_of_a_prior_count_by_their_weights(arrays, rng):
     ratio = ratio_of_draws(arrays[0], prior, Support.unbounded(2), np.random.default_rng(1))
     found = numbers(pk.NadarayaWatson(1.0), arrays, 1, prior=prior)
     np.testing.assert_array_equal(found, numbers(pk.NadarayaWatson(1.0), arrays, 1, ratio=ratio))
-
-
-@pytest.mark.parametrize("name", pk.ESTIMATORS)
-def test_draws_are_by_the_seed(name, arrays):
-    given = {"accepted": 30} if name == "rejection" else {}
-    posterior = pk.ESTIMATORS[name](**given).fit(*arrays, random_seed=0).condition([0.3, -0.2])
-    check(lambda seed: posterior.draw(20, seed))

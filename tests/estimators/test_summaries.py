@@ -5,7 +5,6 @@ import pytest
 
 import pymc_kbr as pk
 from pymc_kbr.arrays.data_sets import DataSets
-from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.estimators.sets import EmbeddingKernel, _spread
 from pymc_kbr.estimators.summaries import PosteriorMean, Relevance
 from pymc_kbr.estimators.summaries.relevance import mean_gradients
@@ -106,11 +105,6 @@ def test_constant_statistics_are_left_out(noisy):
     assert relevance.transform(np.ones((2, 11))).shape == (2, 10)
 
 
-def test_a_scaler_has_the_size_of_its_statistics():
-    assert Scaler.fit(np.arange(6.0).reshape(3, 2)).size == 2
-    assert Gaussian(1.0)(np.zeros((1, 2)))[0, 0] == 1
-
-
 @pytest.mark.parametrize("columns", [4, 60])
 def test_left_out_residuals_and_estimates_are_those_of_fits_without_the_row(columns, rng):
     x, weights = rng.normal(size=(30, columns)), rng.uniform(0.5, 2, size=30)
@@ -140,9 +134,7 @@ def _slopes(x, targets, weights, penalty):
 @pytest.mark.parametrize(
     ("scale", "noise"),
     [
-        ("linear_posterior_mean", 600),
         ("linear_posterior_mean", 1200),
-        ("curved_posterior_mean", 150),
         ("joint_posterior_mean", 150),
         ("posterior_mean", 40),
     ],

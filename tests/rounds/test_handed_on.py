@@ -11,8 +11,7 @@ import pytest
 
 import pymc_kbr as pk
 from pymc_kbr.rounds import bounds as rounds_bounds
-from pymc_kbr.rounds import emulate as emulate_module
-from pymc_kbr.rounds import refine, sequence, zoom
+from pymc_kbr.rounds import sequence, zoom
 from pymc_kbr.rounds.arguments import validate_arguments
 from pymc_kbr.rounds.bounds import narrower, narrower_with_noise
 from pymc_kbr.simulation import simulate_table
@@ -152,18 +151,6 @@ def test_likely_bounds_are_taken_where_they_narrow_or_predictions_are_within_the
     assert np.std(noisy.statistics - table.statistics) == pytest.approx(0.5, rel=4 / np.sqrt(2 * 400))
 
 
-@pytest.mark.parametrize(("together", "usable"), [(19.9, True), (20.1, False)])
-def test_errors_of_all_statistics_together_decide_whether_predictions_are_gone_by(
-    together, usable, monkeypatch
-):
-    emulator = SimpleNamespace(error=together / np.sqrt(4))
-    monkeypatch.setattr(rounds_bounds.Emulator, "fit", lambda *_, **__: emulator)
-    monkeypatch.setattr(rounds_bounds, "likely_bounds", lambda *_: (True, "likely"))
-    monkeypatch.setattr(rounds_bounds, "narrower", lambda *_: (True, "near"))
-    found = narrower_with_noise(a_table(50, statistics=4), None, None, None, np.ones(4), 1)
-    assert found == (True, "likely" if usable else "near", False)
-
-
 def test_only_rows_drawn_between_bounds_need_a_prior_that_has_them():
     """A prior whose bounds depend on another parameter can be drawn from, but not between other bounds."""
     model = decay_model("dependent")
@@ -171,49 +158,6 @@ def test_only_rows_drawn_between_bounds_need_a_prior_that_has_them():
     assert len(pk.emulate(table, 50, model=model, random_seed=1)) == 50
     with pytest.raises(ValueError, match=r"the prior of \['other'\] cannot be drawn between bounds"):
         pk.emulate(table, 50, model=model, noise=0.01, random_seed=1)
-
-
-def test_each_look_at_likely_rows_begins_where_the_last_one_ended(monkeypatch):
-    table = pk.simulate(60, model=decay_model(), random_seed=1, **QUIET)
-    looks = []
-
-    def likely(emulator, given, forward, seed, within, noise):
-        looks.append((seed, within))
-        return len(looks) < 3, {"rate": (np.array(0.1), np.array(1.0 / len(looks)))}
-
-    monkeypatch.setattr(emulate_module, "likely_bounds", likely)
-    many = pk.emulate(table, 200, model=decay_model(), noise=1.0, random_seed=1)
-    assert len({seed for seed, _ in looks}) == 3
-    assert looks[0][1] is None
-    assert [float(within["rate"][1]) for _, within in looks[1:]] == [1.0, 0.5]
-    # The third look narrowed nothing, and its bounds are not taken.
-    assert 0.4 < many.parameters.max() <= 0.5
-
-
-@pytest.mark.parametrize("scale", [None, False, "linear_posterior_mean"])
-def test_bounds_go_by_the_metric_that_is_asked_for(scale, asked, monkeypatch):
-    metrics = []
-    monkeypatch.setattr(zoom, "narrower", lambda *given: metrics.append(given[2]) or (True, given[1]))
-    pk.zoom(480, model=a_model(), rounds=2, scale=scale, random_seed=1, **QUIET)
-    assert metrics == [scale, scale]
-
-
-def test_rounds_go_by_the_estimator_that_is_given_or_by_a_learned_likelihood(monkeypatch):
-    monkeypatch.setattr(
-        refine, "Rounds", lambda *given, settle: SimpleNamespace(run=lambda: (*given, settle))
-    )
-    for estimator in (LINEAR, None):
-        _, taken, options, asked, _, settle = pk.refine(
-            400, model=a_model(), rounds=2, estimator=estimator, random_seed=7, **QUIET
-        )
-        assert (settle is None) == (estimator is not None)
-        assert asked["estimator"] == " ".join(repr(taken).split())
-        assert options.random_seed == 7
-        if estimator is None:
-            assert isinstance(taken, pk.KernelLikelihood)
-            assert taken.particles == sequence.DRAWS_FOR_PROPOSAL
-        else:
-            assert taken is LINEAR or repr(taken) == repr(LINEAR)
 
 
 def together(**given):
@@ -242,17 +186,3 @@ def test_what_is_refused_together_is_taken_apart(given, words):
         together(**given)
     for name, value in given.items():
         together(**{name: value})
-
-
-@pytest.mark.parametrize("estimator", [pk.KernelBayes(), pk.Rejection(5), None])
-def test_a_prior_is_taken_with_an_estimator_that_has_none(estimator):
-    together(estimator=estimator, prior=DRAWS, reference_table=a_table(30), calibration=object())
-
-
-def test_a_table_on_the_disk_is_taken_without_what_needs_it_in_memory(tmp_path):
-    pk.simulate(20, model=a_model(), store=tmp_path / "t.zarr", random_seed=1, **QUIET)
-    stored = pk.StoredTable.open(tmp_path / "t.zarr")
-    together(reference_table=stored)
-    for name in ("prior", "calibration"):
-        with pytest.raises(ValueError, match="with 20 rows, and `prior` and `calibration` need it in memory"):
-            together(reference_table=stored, **{name: DRAWS})

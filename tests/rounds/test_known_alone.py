@@ -50,7 +50,7 @@ def test_draws_of_what_is_known_are_exact():
 def test_known_densities_that_leave_few_rows_lead_to_rounds_and_not_to_a_fine_table():
     model, mean, covariance = beside(1000)
     with model:
-        idata = pk.sample_abc(1000, simulations=2000, **QUIET)
+        idata = pk.sample_abc(1000, simulations=2000, estimator="adjusted", rounds="auto", **QUIET)
     words = idata["posterior"].attrs["rounds"]
     assert "y leave an effective" in words
     assert "at draws of the posterior" in words

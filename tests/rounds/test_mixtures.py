@@ -150,13 +150,6 @@ def test_the_density_of_a_proposal_is_over_parameters_and_not_over_their_logarit
     assert expected[-1] == -np.inf
 
 
-def test_each_block_of_a_proposal_is_drawn_anew(forward):
-    proposal = Proposal(np.ones(1), np.zeros((1, 2)), np.eye(2)[None], forward.support, 0.25)
-    sampler, _ = forward.sampler(5, None, proposal=proposal)
-    first, second = (sampler.block(number) for number in range(2))
-    assert not np.isin(first, second).any()
-
-
 def test_a_proposal_is_that_of_its_seed_alone(forward):
     """What an estimator draws when it is fitted is drawn by that seed, too."""
 

@@ -297,12 +297,6 @@ def test_a_count_that_no_simulation_has_does_not_end_the_rounds():
     assert np.median(np.abs(table.parameters[-100:, 0] - 0.3)) < 0.5
 
 
-def test_one_round_is_a_table_of_the_prior():
-    table = pk.refine(100, model=linear_model(), rounds=1, estimator=LINEAR, random_seed=1, **QUIET)
-    assert table.prior_ratio is None
-    assert not table.origin.from_proposal
-
-
 def test_failures_are_counted_over_all_rounds():
     def fails(rng, mean, size):
         if mean[0] < 0.45:

@@ -10,17 +10,13 @@ import pytest
 from scipy.stats import binom
 
 import pymc_kbr as pk
-from pymc_kbr.embedding.embedding import Atoms
-from pymc_kbr.kernels import Gaussian
-from pymc_kbr.posterior.posterior import Posterior
-from pymc_kbr.rounds import adaptive, learn_simulators, sequence
 from pymc_kbr.rounds import bounds as rounds_bounds
+from pymc_kbr.rounds import sequence
 from pymc_kbr.rounds.bounds import likely_bounds
 from pymc_kbr.rounds.emulate import _warn_of_errors
 from pymc_kbr.rounds.emulator import Emulator, _directions, _sketched, noise_kept
-from pymc_kbr.rounds.sequence import Rounds, alike, widening
+from pymc_kbr.rounds.sequence import Rounds, alike
 from pymc_kbr.simulation import ForwardModel, SimulationOptions
-from pymc_kbr.tables.columns import Columns, Variable
 
 QUIET = {"progressbar": False}
 
@@ -179,55 +175,6 @@ def test_alikeness_has_its_level_and_knows_no_units():
     assert not alike(one * [1e6, 1.0], other * [1e6, 1.0], rng)
 
 
-class Points(pk.Estimator):
-    """Normal posteriors about the statistics, of one deviation."""
-
-    scale, parameter_bandwidth = True, None
-
-    def __init__(self, deviation=1.0):
-        self.deviation = deviation
-
-    def condition(self, observed):
-        rng = np.random.default_rng(0)
-        draws = observed[:, None] + self.deviation * rng.normal(size=(len(observed), 300, observed.shape[1]))
-        support = pk.Support.unbounded(observed.shape[1])
-        return [
-            Posterior.of(Atoms(drawn, Gaussian(1.0)), np.full(300, 1 / 300), support, smoothing="none")
-            for drawn in draws
-        ]
-
-    def _check(self, n, streamed): ...
-
-    def _fit(self, rng): ...
-
-    def _row_weights(self, x): ...
-
-
-def test_likelihoods_that_are_widened_take_few_particles():
-    rng = np.random.default_rng(6)
-    theta = rng.normal(size=(100, 1)).clip(-4, 4)
-    table = a_table(theta + 0.1 * rng.normal(size=(100, 1)), theta)
-
-    class Learned(pk.KernelLikelihood):
-        def for_scores(self):
-            return Points(0.5)
-
-    assert widening(Learned(), table, np.arange(20), np.random.default_rng(1)) == 1
-
-
-def test_few_statistics_go_by_a_likelihood_and_many_by_a_regression():
-    few, many = (adaptive._going_by(Columns((Variable("s", (size,)),))) for size in (20, 21))
-    assert isinstance(few, pk.KernelLikelihood)
-    assert (few.form, few.particles) == ("location_scale", sequence.DRAWS_FOR_PROPOSAL)
-    assert isinstance(many, pk.Adjusted)
-    assert many.adjustment == "heteroscedastic_local_linear"
-    assert repr(many.estimator) == repr(
-        pk.Rejection(0.3, kernel="epanechnikov", scale="joint_posterior_mean")
-    )
-    sets = adaptive._going_by(Columns((Variable("s", (4,), set_columns=2),)))
-    assert repr(sets.estimator) == repr(pk.Rejection(0.3, kernel="epanechnikov", scale=True))
-
-
 # --- what is handed on ---
 
 
@@ -257,60 +204,3 @@ def test_a_proposal_is_of_draws_of_the_posterior_worth_their_effective_size(forw
     assert notes["last"] is True
     np.testing.assert_array_equal(given[1][0], drawn)
     assert not np.array_equal(given[2][0], drawn)
-
-
-def test_an_estimator_that_multiplies_the_prior_is_told_the_whole_target(forward):
-    fits = []
-
-    class Multiplies(pk.Rejection):
-        multiplies_prior = True
-
-        def fit(self, *given, **how):
-            fits.append(how)
-            return self
-
-    table = pk.simulate(20, model=forward.graph.model, random_seed=1, **QUIET)
-    for estimator, told in ((Multiplies(5), True), (pk.Rejection(5), False)):
-        rounds = Rounds(forward, estimator, SimulationOptions(20, **QUIET), {}, None)
-        rounds._fitted(table, np.arange(20), np.random.default_rng(1))
-        if told:
-            assert fits[0]["log_prior"] == forward.log_target
-            assert fits[0]["ratio"] is None
-
-
-def test_each_kind_of_simulator_has_its_table_its_seed_and_its_likelihood(monkeypatch):
-    module = learn_simulators if hasattr(learn_simulators, "replace_simulators") else None
-    if module is None:  # the name is that of the function, too
-        import sys
-
-        module = sys.modules["pymc_kbr.rounds.learn_simulators"]
-    kinds = [SimpleNamespace(names=names, model=object()) for names in (("y", "z"), ("w",))]
-    simulated, fitted, replaced = [], [], []
-    monkeypatch.setattr(module, "read_simulators", lambda *_: "simulators")
-    monkeypatch.setattr(module, "model_in_context", lambda model: model)
-    monkeypatch.setattr(module, "learnables", lambda *_: kinds)
-    monkeypatch.setattr(
-        module, "simulate", lambda n, **how: simulated.append((n, how)) or SimpleNamespace(provenance={})
-    )
-    monkeypatch.setattr(
-        module,
-        "_fitted",
-        lambda kind, table, likelihood, seed: fitted.append((likelihood, seed)) or kind.names,
-    )
-    monkeypatch.setattr(module, "replace_simulators", lambda *given: replaced.append(given))
-    own = pk.KernelLikelihood(particles=77)
-    for seed in (1, 1, 2):
-        pk.learn_simulators(
-            object(), 300, likelihood=own, outside="extrapolate", random_seed=seed, timeout=2.5
-        )
-    seeds = [how["random_seed"] for _, how in simulated]
-    assert seeds[:2] == seeds[2:4]
-    assert len(set(seeds)) == 4
-    assert len({seed for _, seed in fitted} | set(seeds)) == 8
-    assert all(how["timeout"] == 2.5 and n == 300 for n, how in simulated)
-    likelihoods = [likelihood for likelihood, _ in fitted[:2]]
-    assert all(one is not own and one.particles == 77 for one in likelihoods)
-    assert likelihoods[0] is not likelihoods[1]
-    _, _, learned, outside = replaced[0]
-    assert learned == {"y": ("y", "z"), "z": ("y", "z"), "w": ("w",)}
-    assert outside == "extrapolate"

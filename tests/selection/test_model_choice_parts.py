@@ -13,7 +13,6 @@ import pymc_kbr as pk
 from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation
 from pymc_kbr.kernels import Gaussian, median_heuristic
 from pymc_kbr.kernels.kernel import frequencies
-from pymc_kbr.selection.model_choice import held_out as held_out_module
 from pymc_kbr.selection.model_choice import methods
 from pymc_kbr.selection.model_choice.classifiers import (
     LocalLogistic,
@@ -109,34 +108,6 @@ def test_raised_weights_are_counted_and_votes_have_half_a_one_more(rows):
     np.testing.assert_allclose(forest._raised(np.array([[1.0, 0.0]])), [[20.5 / 21, 0.5 / 21]])
 
 
-def test_local_weights_fall_with_the_square_of_the_distance(rows, monkeypatch):
-    seen = []
-
-    class Remembers:
-        most_scored = None
-
-        def __init__(self, **_):
-            pass
-
-        def fit(self, x, model, weights):
-            seen.append((x, model, weights))
-            return self
-
-        def predict_proba(self, x):
-            return np.full((1, 2), 0.5)
-
-    monkeypatch.setattr("pymc_kbr.selection.model_choice.classifiers.LogisticRegression", Remembers)
-    classifier = LocalLogistic(0.5).fit(rows, np.random.default_rng(0))
-    x = rows.statistics[7]
-    classifier.probabilities(x[None])
-    unit = rows.statistics.std(axis=0)
-    away = np.linalg.norm((rows.statistics - x) / unit, axis=1)
-    near = np.argsort(away)[:99]  # the hundredth is the farthest, of no weight
-    expected = (1 - (away[near] / np.sort(away)[99]) ** 2) * rows.weights[near]
-    np.testing.assert_allclose(np.sort(seen[0][2]), np.sort(expected))
-    np.testing.assert_allclose(np.linalg.norm(seen[0][0], axis=1)[0], 0, atol=1e-12)
-
-
 def test_a_model_of_which_no_row_is_near_keeps_half_a_row():
     """And rows that are all as far away as the farthest count alike."""
     tables = {"one": a_table(100, 0.0, 1), "two": a_table(100, 1e6, 2)}
@@ -228,64 +199,6 @@ def test_no_row_is_judged_by_a_classifier_that_saw_it(rows):
     np.testing.assert_allclose(at, np.tile(at[0], (5, 1)))
 
 
-def test_what_a_slow_method_is_asked_for_importance_has_a_bound(rows):
-    """However many statistics there are; a fast one is asked for all rows of the part."""
-    asked = []
-
-    class Counts:
-        def __init__(self, most_scored):
-            self.most_scored = most_scored
-
-        def fit(self, part, rng):
-            return self
-
-        def probabilities(self, statistics):
-            asked.append(len(statistics))
-            return np.full((len(statistics), 2), 0.5)
-
-    many = dataclasses.replace(rows, statistics=np.repeat(rows.statistics, 40, axis=1))
-    # The part, the observation, the part again before a statistic is exchanged, and each statistic.
-    for most, width, expected in ((100, rows, 20), (100, many, 5), (None, many, 40)):
-        asked.clear()
-        cross_validate(lambda most=most: Counts(most), width, width.statistics[:1], np.random.default_rng(0))
-        assert asked[2 : 3 + width.statistics.shape[1]] == [expected] * (1 + width.statistics.shape[1])
-    for columns in (1, 20, 21, 73, 5000):
-        each = held_out_module.rows_for_importance(True, 20, columns)
-        assert each >= 1
-        assert each * columns <= max(20 * 20, columns)
-    assert held_out_module.rows_for_importance(False, 6000, 73) == 1000
-
-
-def test_slow_methods_are_judged_on_few_rows_and_taken_where_they_lead(rows, monkeypatch):
-    def method(p, most=None):
-        class Known:
-            most_scored = most
-
-            def fit(self, part, rng):
-                return self
-
-            def probabilities(self, statistics):
-                return np.tile([1 - p, p], (len(statistics), 1))
-
-        return Known
-
-    monkeypatch.setattr(
-        methods, "METHODS", {"fast": method(0.5), "slow": method(0.7, 7), "bad": method(0.01)}
-    )
-    scores = methods.choose_method(["fast", "slow", "bad"], rows, np.random.default_rng(0))
-    assert {score.method: score.rows for score in scores} == {"fast": 40, "slow": 7, "bad": 40}
-    learnt, held = methods.held_out_rows(rows, np.random.default_rng(0))
-    assert len(held) == 40
-    assert not set(learnt) & set(held)
-    one, other, w = np.array([1.0, 2.0, 4.0]), np.array([0.0, 2.0, 1.0]), np.array([1.0, 2.0, 1.0])
-    lead, error = methods._lead(one, other, w)
-    assert lead == pytest.approx(1.0)
-    assert error == pytest.approx(np.sqrt((0.25 * 0) ** 2 + (0.5 * 1) ** 2 + (0.25 * 2) ** 2))
-    fast = next(score for score in scores if score.method == "fast")
-    assert fast.log_score == pytest.approx(np.log(0.5))
-    assert scores[0].standard_error == 0
-
-
 @pytest.mark.parametrize(
     ("slow", "taken"), [([0.1] * 7, True), ([-0.9, 1.1, 0, 0, 0, 0, 0], False), ([-0.1] * 7, False)]
 )
@@ -352,18 +265,6 @@ def test_bayes_factors_leave_the_prior_out_and_the_summary_is_in_order():
     several = a_choice([[0.2, 0.8], [0.4, 0.6]], [[0.1, 0.1], [0.3, 0.3]])
     np.testing.assert_allclose(several.summary()["probability"], [0.7, 0.3])
     assert list(several.deciding_statistics().index) == ["t", "s"]
-
-
-def test_reliability_has_names_for_what_it_says():
-    found = a_choice([[0.6, 0.4]], [[0.1, 0.1]]).reliability(2)
-    assert list(found) == ["probability", "share_true", "share_of_rows"]
-    np.testing.assert_array_equal(found, a_held_out().reliability(2))
-
-
-@pytest.mark.parametrize(("bins", "kind"), [(0, ValueError), (1.5, TypeError)])
-def test_bins_are_counted(bins, kind):
-    with pytest.raises(kind, match=f"bins is {bins}; it must be"):
-        a_held_out().reliability(bins)
 
 
 @pytest.mark.parametrize("bandwidth", [None, 3.0])
@@ -464,8 +365,9 @@ def test_a_value_that_a_model_never_made_is_no_evidence_for_it():
     assert sides["often"].statistics[:, 1].max() == 2
     with warnings.catch_warnings():
         warnings.simplefilter("error", pk.PosteriorWarning)
-        found = pk.compare_models(sides, [0.3, 2.0], method="evidence", random_seed=1)
-    np.testing.assert_array_equal(found.probabilities, [0, 1])
+        fitted = Evidence().fit(Rows.joined(sides, np.array([0.5, 0.5])), np.random.default_rng(1))
+        found = fitted.probabilities(np.array([[0.3, 2.0]]))
+    np.testing.assert_array_equal(found, [[0, 1]])
 
 
 def test_rows_of_counts_are_no_copies_where_the_index_of_the_model_is_learnt(rows):

@@ -38,7 +38,7 @@ def draws_of_each():
 def digest():
     """Of scores of `select`, draws of `sample_abc` and of each estimator, to the last bit."""
     few = ["localised", pk.Adjusted(pk.Localised(60)), pk.Adjusted(pk.Rejection(60, scale="relevance"))]
-    both = ["localised", pk.KernelLikelihood(particles=50)]
+    both = ["localised", pk.KernelLikelihood("location_scale", 50)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = pk.select(table(120), candidates=few, random_seed=2, progressbar=False)

@@ -41,10 +41,10 @@ def test_the_better_estimator_is_chosen_and_fitted_to_all_rows(chosen):
 
 
 def test_of_a_long_table_the_rows_that_are_held_out_are_not_missed():
-    long = table(50_000)
+    long = table(20_000)
     learnt = pk.Adjusted(pk.Rejection(300, scale="relevance"), "local_linear")
     chosen = pk.select(long, candidates=["rejection", learnt], random_seed=1, progressbar=False)
-    assert len(chosen.table_) == 49_900
+    assert len(chosen.table_) == 19_900
     assert chosen.get_params() == {**learnt.get_params(), "estimator": chosen.estimator}
     anew = clone(chosen).fit(long.parameters, long.statistics, long.support)
     apart = anew.condition([0.5, -0.5]).mean() - chosen.condition([0.5, -0.5]).mean()
@@ -189,15 +189,8 @@ def scored(scores, rows=()):
     return Candidate("", pk.Rejection(20), np.array(scores), np.array(rows, dtype=int))
 
 
-def test_what_select_chose_is_fitted_anew_by_calibrate():
-    """A summary fitted to rows that calibrate holds out would have seen them."""
-    candidate = pk.Adjusted(pk.Rejection(300, kernel="epanechnikov", scale="relevance"), "local_linear")
-    found = pk.select(table(), candidates=[candidate], random_seed=1, progressbar=False)
-    assert found.get_params()["estimator__scale"] == "relevance"
-
-
 @pytest.mark.statistical
-@pytest.mark.parametrize("n", [100, 200, 300, 400])
+@pytest.mark.parametrize("n", [100, 300])
 def test_every_default_candidate_of_a_table_can_be_calibrated_on_half_of_it(n):
     """Calibrating fits anew without the rows that it holds out; at most half of the table."""
     parameters, statistics = table(n).parameters, table(n).statistics
@@ -217,20 +210,6 @@ def test_hundreds_of_statistics_are_replaced_by_estimates():
     tried, _ = default_candidates(1500, 300)
     found = pk.select(t, candidates=["rejection", tried[-1]], random_seed=1, progressbar=False)
     assert found.get_params()["estimator__scale"] == "linear_posterior_mean"
-
-
-def test_a_selection_fits_on_a_screen(chosen):
-    found = chosen.selection_
-    lines = repr(found).splitlines()
-    assert len(lines) <= 16
-    assert len(repr(found)) < 3000
-    assert lines[0].startswith("Selection among 3 candidate(s)")
-    assert found.reason() in repr(found)
-    assert "dropped after" in lines[4]
-    assert found._repr_html_().count("<tr>") == 4
-    many = dataclasses.replace(found, candidates=found.candidates * 10)
-    assert "... and 20 more" in repr(many)
-    assert len(repr(many).splitlines()) <= 16
 
 
 def test_a_choice_goes_on_where_a_statistic_without_noise_has_no_density():

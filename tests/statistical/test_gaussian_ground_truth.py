@@ -78,7 +78,7 @@ def test_kernel_bayes_is_below_kernel_density_estimation(d):
 @pytest.mark.parametrize("d", [2, 6])
 def test_kernel_methods_are_below_rejection_at_equal_simulations(d):
     # Twice as many tables of half the rows tell them apart more surely, for a third of the work.
-    lines = pd.DataFrame([line for run in range(10) for line in fukumizu_5_2.lines_of(d, 400, run)])
+    lines = pd.DataFrame([line for run in range(6) for line in fukumizu_5_2.lines_of(d, 400, run)])
     errors = lines.groupby("estimator")["error"].mean()
     rejection = errors[errors.index.str.startswith("rejection")].min()
     for name in ("kbr", "kbr_default", "conditional_mean", "conditional_mean_default"):

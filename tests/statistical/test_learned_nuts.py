@@ -24,7 +24,7 @@ def learned():
     with pm.Model() as model:
         a, b = pm.Normal("a", 0, PRIOR[0]), pm.Normal("b", 0, PRIOR[1])
         pk.vector_simulator("y", simulator, a, b, observed=OBSERVED)
-    return pk.learn_simulators(model, 1500, random_seed=2, progressbar=False)
+    return pk.learn_simulators(model, 1000, random_seed=2, progressbar=False)
 
 
 COVARIANCE = np.linalg.inv(np.diag(PRIOR**-2.0) + (SLOPES.T / NOISE**2) @ SLOPES)
@@ -41,7 +41,7 @@ def errors(idata):
 def on_a_grid(learned):
     """Mean and deviations of the learned posterior, in which there is no Monte Carlo error."""
     factor = np.linalg.cholesky(COVARIANCE)
-    steps = np.linspace(-5, 5, 21)
+    steps = np.linspace(-5, 5, 13)
     points = MEAN + np.stack(np.meshgrid(steps, steps), axis=-1).reshape(-1, 2) @ factor.T
     density = learned.compile_logp()
     logs = np.array([float(density({"a": a, "b": b})) for a, b in points])
@@ -58,12 +58,12 @@ def test_the_learned_posterior_is_within_a_twentieth_of_a_deviation(on_a_grid):
 
 
 def test_nuts_draws_from_the_learned_posterior(learned, on_a_grid):
-    idata = pm.sample(500, tune=300, chains=2, cores=1, random_seed=1, model=learned, progressbar=False)
+    idata = pm.sample(300, tune=200, chains=2, cores=1, random_seed=1, model=learned, progressbar=False)
     mean, deviation = on_a_grid
     draws = np.stack([idata["posterior"][name].values.ravel() for name in "ab"])
-    # 1,000 draws, of more than 300 effective ones: three Monte Carlo errors, of 0.058 and of 0.041.
-    assert np.abs((draws.mean(axis=1) - mean) / deviation).max() < 0.17
-    assert np.abs(draws.std(axis=1) / deviation - 1).max() < 0.12
+    # 600 draws, of more than 200 effective ones: three Monte Carlo errors, of 0.071 and of 0.05.
+    assert np.abs((draws.mean(axis=1) - mean) / deviation).max() < 0.21
+    assert np.abs(draws.std(axis=1) / deviation - 1).max() < 0.15
     assert int(idata["sample_stats"]["diverging"].sum()) == 0  # its gradient is that of its density
 
 

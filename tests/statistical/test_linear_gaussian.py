@@ -13,7 +13,7 @@ import pymc_kbr as pk
 MIX = np.array([[1.0, 0.5], [-0.3, 0.8]])
 OBSERVED = np.array([[0.6, -0.4], [0.0, 0.3], [-0.9, 0.1], [1.2, 0.9]])
 SIMULATIONS = 10_000
-FOR_RIDGES = 4_000
+FOR_RIDGES = 2_000
 """Rows for regressions on all rows: as accurate here, in a fraction of the time."""
 
 COVARIANCE = np.linalg.inv(np.eye(2) + 20 * MIX.T @ MIX)
@@ -57,7 +57,7 @@ def table():
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", sorted(pk.ESTIMATORS))
 def test_posteriors_are_within_their_stated_error_of_the_exact_ones(name, table):
-    n = FOR_RIDGES if name in ("conditional_mean", "iw_kbr", "kernel_likelihood") else SIMULATIONS
+    n = FOR_RIDGES if name in ("conditional_mean", "kbr", "iw_kbr", "kernel_likelihood") else SIMULATIONS
     estimator = pk.ESTIMATORS[name]().fit(table.parameters[:n], table.statistics[:n], table.support)
     for posterior, exact in zip(estimator.condition(OBSERVED), MEANS, strict=True):
         allowed = BIAS[name] + 3 / np.sqrt(posterior.effective_sample_size)
@@ -69,31 +69,6 @@ def test_posteriors_are_within_their_stated_error_of_the_exact_ones(name, table)
         ratio = draws.std(axis=0) / DEVIATION
         assert np.all(ratio > 0.75 - 3 / np.sqrt(2 * posterior.effective_sample_size))
         assert np.all(ratio < WIDEST[name] + 3 / np.sqrt(2 * posterior.effective_sample_size))
-
-
-@pytest.mark.statistical
-def test_nuts_on_the_likelihood_agrees(table):
-    with pm.Model():
-        a, b = pm.Normal("a", 0, 1), pm.Normal("b", 0, 1)
-        centre = pm.math.stack([MIX[0, 0] * a + MIX[0, 1] * b, MIX[1, 0] * a + MIX[1, 1] * b])
-        pm.Normal("y", centre, 1 / np.sqrt(20), observed=OBSERVED[0])
-        nuts = pm.sample(
-            1000,
-            tune=500,
-            chains=2,
-            cores=1,
-            random_seed=3,
-            progressbar=False,
-            compute_convergence_checks=False,
-        )
-    by_nuts = np.array([float(nuts["posterior"][name].mean()) for name in ("a", "b")])
-    # 2,000 draws of NUTS are worth 1,000 independent ones or more.
-    assert np.abs((by_nuts - MEANS[0]) / DEVIATION).max() < 4 / np.sqrt(1000)
-    n = FOR_RIDGES
-    fitted = pk.ConditionalMean().fit(table.parameters[:n], table.statistics[:n])
-    posterior = fitted.condition(OBSERVED[0])
-    allowed = BIAS["conditional_mean"] + 3 / np.sqrt(posterior.effective_sample_size) + 4 / np.sqrt(1000)
-    assert np.abs((posterior.mean() - by_nuts) / DEVIATION).max() < allowed
 
 
 def main():

@@ -13,8 +13,8 @@ TRUTHS = np.array([[1.0, -1.0, 2.0, 1.5, 0.5], [0.5, 2.0, 2.2, -2.0, 0.0]])
 
 @pytest.mark.statistical
 def test_all_four_modes_of_slcp_are_found():
-    table = simulated(TASKS["slcp"], 2000).table
-    learnt = pk.KernelLikelihood("location_scale", particles=1000).fit(table, random_seed=1)
+    table = simulated(TASKS["slcp"], 1500).table
+    learnt = pk.KernelLikelihood("location_scale", particles=500).fit(table, random_seed=1)
     observed = TASKS["slcp"].simulate(TRUTHS, np.random.default_rng(3))
     for posterior in learnt.condition(observed):
         positive = posterior.draw(2000, 1)[:, 2:4] > 0
@@ -22,4 +22,4 @@ def test_all_four_modes_of_slcp_are_found():
         # A quarter each. Chance moves a share by 0.05 where a hundred starting rows have descendants; the
         # table's error is added to it. A mode that is missed has none.
         assert np.all(shares > 0.1)
-        assert posterior.settings["ancestors"] > 50
+        assert posterior.settings["ancestors"] > 40

@@ -70,7 +70,7 @@ def log_density_of_series(theta, x):
 
 @pytest.fixture(scope="module")
 def pair():
-    return fit_autoregressive(*dependent_pair(1500, np.random.default_rng(1)), np.random.default_rng(2))
+    return fit_autoregressive(*dependent_pair(1000, np.random.default_rng(1)), np.random.default_rng(2))
 
 
 @pytest.fixture(scope="module")
@@ -236,8 +236,8 @@ def test_a_pair_of_dependent_statistics_is_learnt(pair, rng):
     theta, x = dependent_pair(1000, rng)
     learnt = pair.log_density(pair.describe(theta), x[:, None])[:, 0]
     gaps = log_density_of_pair(theta, x) - learnt
-    # A parametric fit of the right model with a dozen numbers loses 12 / 2 / 1500 nats; ten times that here.
-    assert np.mean(gaps) < 0.04 + 3 * np.std(gaps) / np.sqrt(1000)
+    # A parametric fit of the right model with a dozen numbers loses 12 / 2 / 1000 nats; ten times that here.
+    assert np.mean(gaps) < 0.06 + 3 * np.std(gaps) / np.sqrt(1000)
 
 
 @pytest.mark.statistical

@@ -164,16 +164,6 @@ def test_beside_counts_of_many_values_probabilities_sum_to_one(rng):
     np.testing.assert_array_equal(learnt.log_likelihood(np.zeros((1, 1)), [0.5, 2.0]), -np.inf)
 
 
-def test_a_cheap_fit(binary):
-    theta, x = choice_and_time(600, np.random.default_rng(5))
-    few = pk.KernelLikelihood().for_scores().fit(theta, x, random_seed=1)
-    assert isinstance(few.form_.conditionals[0], Categorical)
-    found = np.exp(few.log_likelihoods(theta[:3], np.array([[0.0, -1.0], [0.5, -1.0]])))
-    assert np.all(found[:, 0] > 0)
-    assert not np.any(found[:, 1])
-    assert binary.for_scores().condition([1.0]).mean() > 0
-
-
 def test_a_form_that_is_asked_for_has_densities(rng):
     theta = rng.normal(size=(300, 1))
     x = (rng.random((300, 1)) < expit(theta)).astype(float)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import pymc_kbr as pk
 
 RNG = np.random.default_rng(8)
-THETA = RNG.uniform(-2, 2, size=(1500, 1))
+THETA = RNG.uniform(-2, 2, size=(800, 1))
 MEAN = np.exp(0.7 * THETA[:, 0] + 0.5)
 COUNTS = {
     "poisson": RNG.poisson(MEAN),
@@ -18,7 +18,7 @@ COUNTS = {
     "negative binomial": RNG.negative_binomial(3, 3 / (3 + MEAN)),
     "binomial": RNG.binomial(12, 1 / (1 + np.exp(-THETA[:, 0]))),
     "half steps": RNG.poisson(MEAN) / 2,
-    "signed": RNG.poisson(MEAN) - RNG.poisson(3, 1500),
+    "signed": RNG.poisson(MEAN) - RNG.poisson(3, 800),
 }
 
 
@@ -55,9 +55,7 @@ def test_draws_have_these_probabilities(learnt, kind):
 
 
 def test_two_counts_and_a_number_together_sum_to_one():
-    x = np.column_stack(
-        [COUNTS["poisson"], COUNTS["poisson"] + RNG.poisson(2 * MEAN), RNG.random(1500) < 0.3]
-    )
+    x = np.column_stack([COUNTS["poisson"], COUNTS["poisson"] + RNG.poisson(2 * MEAN), RNG.random(800) < 0.3])
     likelihood = pk.KernelLikelihood("autoregressive").for_scores().fit(THETA, x.astype(float), random_seed=1)
     grid = np.array(list(product(range(80), range(160), (0, 1))), dtype=float)
     for theta in (-2.0, 0.3, 1.5):
@@ -82,7 +80,7 @@ def test_edges_of_counts_are_declared():
 
 def test_an_atom_at_zero_has_the_mass_below_it():
     """Rainfall: nothing, or an amount that is continuous."""
-    amount = THETA[:, 0] + RNG.normal(size=1500)
+    amount = THETA[:, 0] + RNG.normal(size=800)
     x = np.maximum(amount, 0)[:, None]
     likelihood = pk.KernelLikelihood("autoregressive").for_scores().fit(THETA, x, random_seed=1)
     grid = np.linspace(1e-6, 15, 20_001)
@@ -97,15 +95,14 @@ def test_an_atom_at_zero_has_the_mass_below_it():
     )
 
 
-@pytest.mark.parametrize("form", ["location_scale", "autoregressive"])
-def test_values_that_differ_by_rounding_are_one_value(form):
+def test_values_that_differ_by_rounding_are_one_value():
     """Counts of tenths, half of which were added up: 0.1 + 0.2 is not 0.3."""
     counts = COUNTS["poisson"]
     added = np.concatenate([[0.0], np.cumsum(np.full(counts.max(), 0.1))])[counts]
-    x = np.where(np.arange(1500) % 2, added, counts / 10)[:, None]
+    x = np.where(np.arange(800) % 2, added, counts / 10)[:, None]
     assert len(np.unique(x)) > len(np.unique(counts))
-    clean = pk.KernelLikelihood(form).for_scores().fit(THETA, counts[:, None] / 10, random_seed=1)
-    likelihood = pk.KernelLikelihood(form).for_scores().fit(THETA, x, random_seed=1)
+    clean = pk.KernelLikelihood("autoregressive").for_scores().fit(THETA, counts[:, None] / 10, random_seed=1)
+    likelihood = pk.KernelLikelihood("autoregressive").for_scores().fit(THETA, x, random_seed=1)
     values = np.arange(40)[:, None] / 10
     logs = likelihood.log_likelihoods([[0.5]], values)
     np.testing.assert_allclose(logs, clean.log_likelihoods([[0.5]], values), atol=1e-6)

@@ -42,13 +42,13 @@ def test_densities_are_in_the_statistics_own_units(rng):
 
 def data_of(kind, rng):
     """Parameters and statistics for a form."""
-    theta = rng.normal(size=(400 if kind == "series" else 700, 2))
+    theta = rng.normal(size=(250 if kind == "series" else 500, 2))
     noise = rng.normal(size=(len(theta), 30)) * np.exp(0.3 * theta[:, :1])
     if kind == "series":
         return theta, np.cumsum(noise, axis=1) + theta[:, 1:]
     if kind == "moving":  # which of two modes the second is in is told by the first
         first = theta[:, 0] + noise[:, 0]
-        side = np.where(rng.random(700) < 1 / (1 + np.exp(-3 * first)), -1.5, 1.5)
+        side = np.where(rng.random(500) < 1 / (1 + np.exp(-3 * first)), -1.5, 1.5)
         return theta, np.column_stack([first, theta[:, 1] + side + 0.3 * noise[:, 1]])
     x = theta @ rng.normal(size=(2, 3)) + noise[:, :3]
     return theta, np.round(x) if kind == "counts" else x
@@ -59,7 +59,6 @@ def data_of(kind, rng):
     [
         ("plain", "location_scale"),
         ("counts", "location_scale"),
-        ("plain", "autoregressive"),
         ("moving", "autoregressive"),
         ("series", "autoregressive"),
         ("plain", "diagonal_scale"),

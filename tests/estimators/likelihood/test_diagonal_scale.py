@@ -69,7 +69,7 @@ ALIKE = [uneven, heavy, correlated]
 
 @pytest.fixture(scope="module", params=[*ALIKE, skewed], ids=lambda law: law.__name__)
 def of_law(request):
-    rows = waves(1200, np.random.default_rng(2), request.param)
+    rows = waves(900, np.random.default_rng(2), request.param)
     return request.param, fit_diagonal_scale(*rows, np.random.default_rng(3), landmarks=200)
 
 
@@ -111,7 +111,7 @@ def test_scales_follow_the_parameters(of_law):
     axis = np.column_stack([np.linspace(-1.5, 1.5, 7), np.zeros(7)])
     logs = -form.describe(axis)[:, 30:60].mean(axis=1)
     slope = np.polyfit(axis[:, 0], logs, 1)[0]
-    # One parameter's slope from 1,200 rows of 30 squares each: its error is sqrt(2 / 36,000) / 2.
+    # One parameter's slope from 900 rows of 30 squares each: its error is sqrt(2 / 27,000) / 2.
     assert abs(slope - (0.5 if law is uneven else 0.0)) < 0.05
 
 
@@ -185,7 +185,7 @@ def test_gaps_of_an_observation_leave_what_is_described_of_the_others():
 @pytest.mark.statistical
 def test_posterior_is_near_the_exact_one():
     rng = np.random.default_rng(7)
-    theta, x = waves(3000, rng)
+    theta, x = waves(1500, rng)
     learnt = pk.KernelLikelihood("diagonal_scale", 1000).fit(theta, x, random_seed=8)
     truths = rng.normal(size=(3, 2))
     seen = wave(truths) + 0.4 * rng.normal(size=(3, 30))
@@ -283,12 +283,12 @@ def test_scales_of_each_statistic_are_found():
     np.testing.assert_allclose(np.mean(found.z[np.arange(2000) % 5 != 0] ** 2, axis=0), 1.0, rtol=1e-6)
 
 
-@pytest.mark.parametrize("law", [uneven, correlated])
+@pytest.mark.parametrize("law", [correlated])
 def test_a_fit_to_all_rows_takes_the_frame_of_the_one_that_was_compared(law, monkeypatch):
-    theta, points = waves(1200, np.random.default_rng(15), law)
+    theta, points = waves(700, np.random.default_rng(15), law)
     asked, frame = [], common_whitening._common_scales
     monkeypatch.setattr(common_whitening, "_common_scales", lambda *given: asked.append(1) or frame(*given))
-    few = fit_diagonal_scale(theta[:800], points[:800], np.random.default_rng(1))
+    few = fit_diagonal_scale(theta[:500], points[:500], np.random.default_rng(1))
     assert bool(asked)
     mixed = bool(np.any(np.tril(few.whiten, -1)))
     assert mixed == (law is correlated)

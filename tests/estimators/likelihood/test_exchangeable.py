@@ -1,6 +1,5 @@
 """The form for independent draws of one distribution: formula, known densities, exact posteriors."""
 
-import pickle
 import warnings
 
 import numpy as np
@@ -16,7 +15,6 @@ from pymc_kbr.estimators.likelihood.basis import Landmarks
 from pymc_kbr.estimators.likelihood.conditional_mixture import (
     fit_functions,
     parts_of_numbers,
-    start_of_groups,
 )
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation, integrated_out
 from pymc_kbr.estimators.likelihood.exchangeable import ElementUnits, Exchangeable, fit_exchangeable, measured
@@ -69,7 +67,7 @@ def rows(name, n, seed, ordered=False):
 
 @pytest.fixture(scope="module", params=list(LAWS))
 def of_law(request):
-    return request.param, fit_exchangeable(*rows(request.param, 1500, 0), np.random.default_rng(1))
+    return request.param, fit_exchangeable(*rows(request.param, 800, 0), np.random.default_rng(1))
 
 
 def known_form(units, in_order=False):
@@ -165,7 +163,7 @@ def test_transforms_are_uniform_and_independent(in_order):
 
 def test_held_out_rows_are_nearly_as_dense_as_under_the_distribution(of_law):
     name, form = of_law
-    theta, x = rows(name, 1500, 5)
+    theta, x = rows(name, 800, 5)
     found = form.log_density(form.describe(theta), x[:, None])[:, 0]
     lost = LAWS[name][1](theta, x).sum(axis=1) - found
     # Of 30 draws: a fraction of a nat.
@@ -177,7 +175,7 @@ def test_held_out_rows_are_nearly_as_dense_as_under_the_distribution(of_law):
 def test_posterior_weights_are_nearly_those_of_the_distribution(of_law):
     """Deviation of the log ratio of learned and exact likelihood, where the exact one is not negligible."""
     name, form = of_law
-    theta, x = rows(name, 1500, 6)
+    theta, x = rows(name, 800, 6)
     described, apart = form.describe(theta), []
     for data in x[:20]:
         exact = LAWS[name][1](theta, data[None]).sum(axis=1)
@@ -196,7 +194,7 @@ def test_units_are_those_of_the_distribution(of_law):
 
 
 def test_sorting_changes_nothing_but_the_count_of_orders():
-    theta, x = rows("two_normals", 800, 7)
+    theta, x = rows("two_normals", 500, 7)
     settings = {"tried": (100.0,), "numbers": 0}
     plain = fit_exchangeable(theta, x, np.random.default_rng(1), **settings)
     ordered = fit_exchangeable(theta, np.sort(x, axis=1), np.random.default_rng(1), **settings)
@@ -211,8 +209,8 @@ def test_sorting_changes_nothing_but_the_count_of_orders():
 
 
 def test_what_was_compared_leaves_its_units_parts_and_kernels():
-    theta, x = rows("two_normals", 700, 9)
-    first = fit_exchangeable(theta[:400], x[:400], np.random.default_rng(1), tried=(100.0,), numbers=0)
+    theta, x = rows("two_normals", 500, 9)
+    first = fit_exchangeable(theta[:300], x[:300], np.random.default_rng(1), tried=(100.0,), numbers=0)
     second = fit_exchangeable(theta, x, np.random.default_rng(2), compared=first, tried=(100.0,), numbers=0)
     assert (second.units, second.parts) == (first.units, first.parts)
     np.testing.assert_array_equal(second.law.directions, first.law.directions)
@@ -245,12 +243,6 @@ def test_the_gradient_of_the_functions():
     np.testing.assert_allclose(slopes.ravel(), approx_fprime(numbers.ravel(), value, 1e-7), atol=1e-4)
 
 
-def test_groups_are_the_lowest_numbers_the_next_and_so_on():
-    found = start_of_groups(np.array([[5.0, 1.0, 3.0, 2.0], [0.0, 4.0, 0.0, 4.0]]), 2)
-    np.testing.assert_allclose(found[:, :2], [[1.5, 4.0], [0.0, 4.0]])
-    np.testing.assert_allclose(found[:, 2:], np.log(np.array([[0.5, 1.0], [0.0, 0.0]]) + 1e-3))
-
-
 def test_the_penalty_is_that_of_the_densest_held_out_rows():
     rng = np.random.default_rng(11)
     theta = rng.normal(size=(300, 1))
@@ -274,52 +266,39 @@ def test_the_penalty_is_that_of_the_densest_held_out_rows():
     assert np.any(whole.coefficients != both.coefficients)
 
 
-@pytest.mark.parametrize("ordered", [False, True])
-def test_the_posterior_is_the_exact_one(ordered):
+@pytest.fixture(scope="module")
+def of_sorted_normals():
+    rng = np.random.default_rng(27)
+    theta = rng.normal(size=(800, 1))
+    x = np.sort(theta + rng.normal(size=(800, 20)), axis=1)
+    return pk.KernelLikelihood("exchangeable", 1000).fit(theta, x, random_seed=1)
+
+
+def test_the_posterior_is_the_exact_one(of_sorted_normals):
     """Means of normal data: mean and deviation against the conjugate posterior."""
-    rng = np.random.default_rng(12)
-    theta = rng.normal(size=(2000, 1))
-    x = theta + rng.normal(size=(2000, 20))
-    data = 0.6 + rng.normal(size=20)
-    if ordered:
-        x.sort(axis=1)
-        data.sort()
-    learnt = pk.KernelLikelihood("exchangeable", 2000).fit(theta, x, random_seed=1)
-    assert learnt.form_.in_order is ordered
+    learnt = of_sorted_normals
+    data = np.sort(0.6 + np.random.default_rng(12).normal(size=20))
+    assert learnt.form_.in_order
     posterior = learnt.condition(data)
     deviation = 1 / np.sqrt(21)
     assert abs(posterior.mean()[0] - 20 * data.mean() / 21) < 0.2 * deviation
     assert 0.85 < posterior.draw(2000, 3).std() / deviation < 1.15
     assert learnt.transforms_pvalue_ > 1e-3
     evidence = norm.logpdf(data).sum() + 0.5 * (20 * data.mean()) ** 2 / 21 - 0.5 * np.log(21)
-    assert posterior.settings["log_evidence"] == pytest.approx(evidence + ordered * gammaln(21), abs=0.4)
+    assert posterior.settings["log_evidence"] == pytest.approx(evidence + gammaln(21), abs=0.4)
 
 
-def test_trials_of_data_sets_multiply():
-    rng = np.random.default_rng(13)
-    theta = rng.normal(size=(600, 1))
-    learnt = pk.KernelLikelihood("exchangeable", 50).fit(
-        theta, theta + rng.normal(size=(600, 10)), random_seed=1
-    )
-    two, at = rng.normal(size=(2, 10)), theta[:4]
+def test_trials_of_data_sets_multiply(of_sorted_normals):
+    learnt, rng = of_sorted_normals, np.random.default_rng(13)
+    two, at = np.sort(rng.normal(size=(2, 20)), axis=1), rng.normal(size=(4, 1))
     apart = [learnt.log_likelihood(at, one) for one in two]
     np.testing.assert_allclose(learnt.log_likelihood(at, two), np.sum(apart, axis=0), rtol=1e-10)
 
 
-def test_it_can_be_pickled_and_draws_the_same():
-    rng = np.random.default_rng(14)
-    theta = rng.normal(size=(300, 1))
-    learnt = pk.KernelLikelihood("exchangeable", 50).fit(
-        theta, theta + rng.normal(size=(300, 9)), random_seed=1
-    )
-    again = pickle.loads(pickle.dumps(learnt))
-    np.testing.assert_array_equal(again.draw_statistics(theta[:3], 4), learnt.draw_statistics(theta[:3], 4))
-
-
 def test_units_of_the_user_do_not_matter():
     rng = np.random.default_rng(16)
-    theta = rng.normal(size=(400, 1))
-    x = theta + rng.normal(size=(400, 9))
+    theta = rng.normal(size=(250, 1))
+    x = theta + rng.normal(size=(250, 9))
     one, other = (
         pk.KernelLikelihood("exchangeable", 50).fit(theta, a + b * x, random_seed=1)
         for a, b in ((0, 1), (-3e3, 1e3))
@@ -358,22 +337,18 @@ def test_observations_that_no_row_is_like_are_refused():
         learnt.condition(x[0, ::-1])
     with pytest.raises(ValueError, match=r"positive.*numbered 0 of observation 0"):
         learnt.condition(np.concatenate([[-1.0], x[0, 1:]]))
-    raw = pk.KernelLikelihood("exchangeable", 50).fit(theta, rng.permuted(x, axis=1), random_seed=1)
-    assert np.isfinite(raw.condition(x[0, ::-1]).mean()).all()
 
 
-@pytest.mark.parametrize("kind", ["trend", "series", "quantiles", "one law", "one law, sorted"])
+@pytest.mark.parametrize("kind", ["series", "quantiles", "one law, sorted"])
 def test_columns_that_are_not_of_one_distribution_are_warned_of(kind):
     rng = np.random.default_rng(22)
-    theta, noise = rng.normal(size=(400, 1)), rng.normal(size=(400, 9))
+    theta, noise = rng.normal(size=(300, 1)), rng.normal(size=(300, 9))
     series = np.cumsum(noise, axis=1)
     x = (
         theta
         + {
-            "trend": noise + np.linspace(-1, 1, 9),
             "series": series,
-            "quantiles": np.quantile(rng.normal(size=(400, 40)), np.linspace(0.1, 0.9, 9), axis=1).T,
-            "one law": noise,
+            "quantiles": np.quantile(rng.normal(size=(300, 40)), np.linspace(0.1, 0.9, 9), axis=1).T,
             "one law, sorted": np.sort(noise, axis=1),
         }[kind]
     )
@@ -382,8 +357,7 @@ def test_columns_that_are_not_of_one_distribution_are_warned_of(kind):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             learnt.fit(theta, x, random_seed=1)
-        # Those of the order are of no column.
-        assert hasattr(learnt, "transforms_worst_") == (kind == "one law, sorted")
+        assert hasattr(learnt, "transforms_worst_")  # those of the order are of no column
     else:
         with pytest.warns(UserWarning, match="do not look like independent draws of one distribution"):
             learnt.fit(theta, x, random_seed=1)
@@ -405,7 +379,8 @@ def test_the_order_of_the_rows_does_not_matter_for_what_is_seen():
     rng = np.random.default_rng(24)
     theta = np.sort(rng.uniform(-2, 2, size=(2600, 1)), axis=0)
     centre = np.where(rng.random((2600, 16)) < 0.5, -1, 1) * np.where(theta > 1.1, 2.0, 0.0)
-    form = fit_exchangeable(theta, centre + 0.3 * rng.normal(size=(2600, 16)), np.random.default_rng(1))
+    x = centre + 0.3 * rng.normal(size=(2600, 16))
+    form = fit_exchangeable(theta, x, np.random.default_rng(1), tried=(100.0,), numbers=0)
     assert form.parts > 1
 
 
@@ -451,13 +426,10 @@ def marginal_of(form, kept):
     return integrated_out(Evaluation(form, None, summary), kept).form
 
 
-def test_a_sorted_observation_with_gaps_has_the_posterior_of_what_is_left():
+def test_a_sorted_observation_with_gaps_has_the_posterior_of_what_is_left(of_sorted_normals):
     """The lower half of normal draws is missing: wider than with all of them, and about where it is."""
-    rng = np.random.default_rng(27)
-    theta = rng.normal(size=(1500, 1))
-    x = np.sort(theta + rng.normal(size=(1500, 20)), axis=1)
-    learnt = pk.KernelLikelihood("exchangeable", 1000).fit(theta, x, random_seed=1)
-    data = np.sort(0.5 + rng.normal(size=20))
+    learnt = of_sorted_normals
+    data = np.sort(0.5 + np.random.default_rng(28).normal(size=20))
     gaps = np.where(np.arange(20) < 10, np.nan, data)
     whole, rest = (learnt.condition(one).draw(1000, 3) for one in (data, gaps))
     grid = np.linspace(-2, 3, 2001)
@@ -472,22 +444,16 @@ def test_a_sorted_observation_with_gaps_has_the_posterior_of_what_is_left():
     assert rest.std() > whole.std() * 0.97
 
 
-def test_fewer_rows_than_choose_the_distribution_are_enough():
-    theta, x = rows("gamma", 120, 17)
-    form = fit_exchangeable(theta, x, np.random.default_rng(1))
-    assert np.isfinite(form.log_density(form.describe(theta), x[:, None])).all()
-
-
 @pytest.mark.statistical
 def test_calibration_by_ranks():
     """Ranks of the truth among draws of a grid of parameters weighted by the learned likelihood."""
-    theta, x = rows("two_normals", 2500, 18, ordered=True)
+    theta, x = rows("two_normals", 1200, 18, ordered=True)
     form = fit_exchangeable(theta, x, np.random.default_rng(1))
-    truths, data = rows("two_normals", 300, 19, ordered=True)
-    grid = np.random.default_rng(20).normal(size=(4000, 2))
+    truths, data = rows("two_normals", 200, 19, ordered=True)
+    grid = np.random.default_rng(20).normal(size=(2000, 2))
     logs = form.log_density(form.describe(grid), data[None])
     weights = np.exp(logs - logsumexp(logs, axis=0))
     for j in range(2):
         below = np.sum(weights * (grid[:, j, None] < truths[:, j]), axis=0)
         counts = np.histogram(below, bins=10, range=(0, 1))[0]
-        assert chi2.sf(np.sum((counts - 30) ** 2 / 30), 9) > 1e-3
+        assert chi2.sf(np.sum((counts - 20) ** 2 / 20), 9) > 1e-3

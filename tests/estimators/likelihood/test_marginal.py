@@ -26,34 +26,22 @@ def fitted(rows):
     return pk.KernelLikelihood("location_scale", particles=300, scale=False).fit(*rows, random_seed=1)
 
 
-@pytest.mark.parametrize("kept", [[0], [1], [2], [0, 1], [0, 2], [1, 2]])
+@pytest.mark.parametrize("kept", [[1], [0, 2], [1, 2]])
 def test_density_is_the_integral_of_the_whole_one(fitted, kept):
     """By Simpson's rule over the statistics that are left out."""
     form = fitted.form_
     described = form.describe(np.array([[0.3, -0.5], [-1.0, 0.8]]))
     at = np.array([0.4, -0.2, 0.7])
     missing = [i for i in range(3) if i not in kept]
-    axis = np.linspace(-30, 30, 601)
+    axis = np.linspace(-30, 30, 401)
     grid = np.stack(np.meshgrid(*[axis] * len(missing), indexing="ij"), axis=-1).reshape(-1, len(missing))
     points = np.tile(at, (len(grid), 1))
     points[:, missing] = grid
-    densities = np.exp(form.log_density(described, points[None])).reshape(2, *[601] * len(missing))
+    densities = np.exp(form.log_density(described, points[None])).reshape(2, *[401] * len(missing))
     for _ in missing:
         densities = simpson(densities, x=axis, axis=-1)
     found = MarginalLocationScale(form, np.array(kept)).log_density(described, at[kept][None, None])
     np.testing.assert_allclose(np.exp(found[:, 0]), np.ravel(densities), rtol=1e-5)
-
-
-def test_all_statistics_are_the_form_itself(fitted, rows):
-    form, described = fitted.form_, fitted.form_.describe(rows[0][:50])
-    marginal, points = MarginalLocationScale(form, np.arange(3)), rows[1][:50]
-    each = points[:, None]
-    np.testing.assert_allclose(
-        marginal.log_density(described, each), form.log_density(described, each), rtol=1e-10
-    )
-    np.testing.assert_allclose(
-        marginal.transforms(described, points), form.transforms(described, points), atol=1e-12
-    )
 
 
 def test_draws_are_distributed_as_it_says(fitted):
@@ -102,7 +90,7 @@ def test_last_ones_of_an_autoregression_are_integrated_out(autoregressive, kept)
     """By Simpson's rule over the statistics that are left out, which come after."""
     form = autoregressive.form_
     theta = form.describe(np.array([[0.3, -0.5], [-1.0, 0.8]]))
-    at, axis = np.array([0.4, -0.2, 0.7]), np.linspace(-15, 15, 121)
+    at, axis = np.array([0.4, -0.2, 0.7]), np.linspace(-15, 15, 101)
     grid = np.stack(np.meshgrid(*[axis] * (3 - len(kept)), indexing="ij"), axis=-1)
     points = np.tile(at, (grid[..., 0].size, 1))
     points[:, len(kept) :] = grid.reshape(len(points), -1)

@@ -1,7 +1,5 @@
 """Parts of the learned likelihood by themselves: mixtures, margins, moves and weights against formulas."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -10,15 +8,12 @@ from scipy.optimize import approx_fprime
 from scipy.special import ndtri
 from scipy.stats import kstest
 
-from pymc_kbr.arrays import threads
 from pymc_kbr.arrays.bijections import Interval
 from pymc_kbr.arrays.support import Block, Support
 from pymc_kbr.estimators.kernel_likelihood import share_beyond
-from pymc_kbr.estimators.likelihood import choice, conditional_mean, conditional_mixture, normal_mixture
+from pymc_kbr.estimators.likelihood import choice, conditional_mean, conditional_mixture
 from pymc_kbr.estimators.likelihood import normal_mixture as residual_shape
 from pymc_kbr.estimators.likelihood import prior_density as prior_choice
-from pymc_kbr.estimators.likelihood import tempered as local_mixture
-from pymc_kbr.estimators.likelihood import tempered as particle_moves
 from pymc_kbr.estimators.likelihood.autoregressive import _lagged, _pairs
 from pymc_kbr.estimators.likelihood.basis import ParameterScale
 from pymc_kbr.estimators.likelihood.conditional_mean import regress, regress_weighted
@@ -36,13 +31,10 @@ from pymc_kbr.estimators.likelihood.prior_density import (
 from pymc_kbr.estimators.likelihood.smooth_function import Inputs
 from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG, Below, factor_at
 from pymc_kbr.estimators.likelihood.tempered import (
-    DIFFERENCE,
     FREEDOM,
     FRESH,
     Counted,
-    Gains,
     LocalMixture,
-    Population,
     Streams,
     _spread,
     effective_size,
@@ -181,21 +173,6 @@ def test_a_mixture_is_fitted_to_two_clouds_and_its_modes_are_apart(rng):
     np.testing.assert_allclose(np.exp(one.log_weights[0, 0]), 1)
 
 
-def test_means_of_components_are_weighted_by_their_shares_however_few_points_these_are(rng, monkeypatch):
-    shares = np.swapaxes(rng.dirichlet(np.full(6, 0.5), size=(4, 9)), 1, 2)
-    monkeypatch.setattr(local_mixture, "_start", lambda *given: shares)
-    points = rng.normal(size=(4, 9, 2))
-    counts = shares.sum(axis=2)
-    assert counts.min() < 0.5
-    assert counts.max() > 2
-    mixture = local_mixture._maximise(points, 6, Streams([]), 1)
-    found = [
-        [np.average(own, axis=0, weights=w) for w in each] for own, each in zip(points, shares, strict=True)
-    ]
-    np.testing.assert_allclose(mixture.means, found)
-    np.testing.assert_allclose(np.exp(mixture.log_weights), (counts + 1) / (9 + 6))
-
-
 def test_parts_that_overlap_are_one_mode(rng):
     near = LocalMixture(
         np.log([[0.5, 0.5]]), np.array([[[0.0], [1.0]]]), np.ones((1, 2, 1, 1)), np.ones((1, 2, 1, 1))
@@ -226,26 +203,6 @@ def test_usual_squares_are_one_for_independent_points_of_one_mode(rng):
     assert usual_squares(apart, modes, np.ones((1, 1, 1)))[0] == pytest.approx(expected, abs=0.05)
 
 
-def test_shares_of_moves_add_up_and_follow_what_they_gain():
-    gains, kinds = Gains(2), 7
-    rows = np.array([1])
-    np.testing.assert_allclose(gains.shares(np.array([0, 1])).sum(axis=1), 1)
-    made = np.repeat(np.arange(kinds), 10)[None]
-    gains.learn(rows, made, np.where(made == 4, 1.0, 0.0), made == 4)
-    shares = gains.shares(np.array([0, 1]))
-    np.testing.assert_allclose(shares.sum(axis=1), 1)
-    assert np.argmax(shares[1] - gains.least_shares) == 4
-    assert np.all(shares >= gains.least_shares - 1e-12)
-    np.testing.assert_allclose(gains.gained[0], 0.3)
-    assert gains.log_length[0] == 0 > gains.log_length[1]  # none of its differences was accepted
-    before = gains.log_length[1]
-    differences = np.full((1, 100), DIFFERENCE)
-    gains.learn(rows, differences, np.zeros((1, 100)), np.arange(100)[None] < 27)
-    assert gains.log_length[1] == pytest.approx(before)
-    gains.learn(rows, differences, np.zeros((1, 100)), np.ones((1, 100), bool))
-    assert gains.log_length[1] == pytest.approx(before + 0.73)
-
-
 def test_moves_along_differences_are_symmetric_and_fresh_ones_are_weighted(rng):
     mixture, m = a_mixture(rng, b=1), 500
     points = rng.normal(size=(1, m, 2))
@@ -262,55 +219,6 @@ def test_moves_along_differences_are_symmetric_and_fresh_ones_are_weighted(rng):
     assert np.all(found.log_ratio[~along] != 0)
     assert np.all(np.any(found.points != points, axis=2))
     assert FRESH in found.kinds
-
-
-def test_pairs_are_of_two_different_points(rng):
-    first, second = particle_moves._pairs(3, 2000, Streams([rng]))
-    assert np.all(first != second)
-    counts = np.bincount((3 * first + second)[0], minlength=9).reshape(3, 3)
-    assert np.all(np.abs(counts[~np.eye(3, dtype=bool)] - 2000 / 6) < 5 * np.sqrt(2000 / 6))
-
-
-def test_a_sweep_moves_each_particle_once_by_those_of_the_other_half():
-    calls = []
-
-    def move(rows, half, mine, others, *, local=False):
-        assert local == (list(rows) == [1])
-        calls.append((list(rows), mine, others))
-        return np.ones(mine.shape, dtype=bool)
-
-    few_first = np.arange(7) % 3 > 0  # the others are copies
-    given = SimpleNamespace(
-        free=np.zeros((3, 7, 1)), active=np.arange(3), duplicated=np.array([False, True, False]),
-        accepted=np.zeros(3), sweeps=np.zeros(3), sweeps_here=np.zeros(3), _move=move,
-        _most_copies=lambda: 1,
-        _first=lambda rows: np.tile(few_first, (len(rows), 1)),
-    )  # fmt: skip
-    Population.sweep(given)
-    for _, mine, others in calls:
-        assert all(not set(own) & set(others) for own in mine)
-    moved = [mine for rows, mine, _ in calls if rows == [0, 2]]
-    for own in np.hstack(moved):
-        np.testing.assert_array_equal(np.sort(own), np.arange(7))
-    assert [list(mine[0]) for rows, mine, _ in calls if rows == [1]] == [[0], [3]]
-    np.testing.assert_array_equal(given.accepted, [1, 0, 1])
-
-
-def test_streams_are_those_of_their_generators():
-    seeds = (3, 4, 5)
-    streams = Streams([np.random.default_rng(s) for s in seeds]).rows([2, 0])
-    expected = [np.random.default_rng(5), np.random.default_rng(3)]
-    for name, method in (
-        ("uniform", "random"),
-        ("normal", "standard_normal"),
-        ("exponential", "standard_exponential"),
-    ):
-        found = getattr(streams, name)(2, 3)
-        np.testing.assert_array_equal(found, [getattr(g, method)((2, 3)) for g in expected])
-    shapes = np.array([[0.5, 2.0], [3.0, 1.0]])
-    np.testing.assert_array_equal(
-        streams.gamma(shapes), [g.standard_gamma(s) for g, s in zip(expected, shapes, strict=True)]
-    )
 
 
 # --- mixtures of residuals ---
@@ -453,26 +361,6 @@ def test_what_moves_by_an_odd_function_without_slope_surprises_too(rng):
 def test_spreads_of_columns_that_do_not_vary_are_small_beside_their_values_and_above_zero(rng):
     start = np.column_stack([3 * rng.normal(size=50), np.full(50, -40.0), np.zeros(50)])
     np.testing.assert_allclose(_spread(start), [start[:, 0].std(), 0.04, 0.001])
-
-
-@pytest.mark.parametrize("cores", [1, 2])
-def test_a_size_that_gains_after_one_that_gains_nothing_is_taken(monkeypatch, cores):
-    """Two sizes in a row without a gain end the search, and not two in all."""
-    scores, tried = {1: 0.0, 2: -1.0, 3: 1.0, 4: 0.5, 5: 2.0, 6: 1.0, 7: 1.5, 8: 9.0}, []
-
-    def fitted(z, size, seed, start=None):
-        tried.append(size if start is None else f"{size} again")
-        one = np.full((size, 1, 1), 1.0)
-        return SimpleNamespace(
-            score=lambda _: scores[size], weights_=one[:, 0, 0], means_=one[:, 0], precisions_cholesky_=one
-        )
-
-    monkeypatch.setattr(threads, "cores", lambda: cores)
-    monkeypatch.setattr(normal_mixture, "_fitted", fitted)
-    found = fit_mixture(np.zeros((900, 1)), np.arange(900) % 3 == 0, 1, tuple(scores))
-    assert sorted(tried[:-1]) == [1, 2, 3, 4, 5, 6, 7]  # two at a time, in whichever order they begin
-    assert tried[-1] == "5 again"
-    assert len(found) == 5
 
 
 @pytest.mark.parametrize("side", [-1, 1])

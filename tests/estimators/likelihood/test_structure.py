@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import pymc_kbr as pk
 
 RNG = np.random.default_rng(3)
-N = 700
+N = 500
 K, T, S = RNG.uniform(1, 4, N), RNG.uniform(0, 2, N), RNG.uniform(0.5, 2, N)
 U = T + RNG.uniform(1, 3, N)
 THETA = {"k": K, "t": T, "s": S, "u": U}
@@ -202,9 +202,9 @@ def test_trials_of_an_impossible_value_are_refused(whole):
 def under_conditions():
     """Trials x = a + b c + noise, with c a condition."""
     rng = np.random.default_rng(4)
-    a, b, c = rng.normal(size=(3, 1500))
-    x = {"x": a + b * c + rng.normal(size=1500)}
-    likelihood = pk.KernelLikelihood("location_scale", 1000, conditions=["c"])
+    a, b, c = rng.normal(size=(3, 800))
+    x = {"x": a + b * c + rng.normal(size=800)}
+    likelihood = pk.KernelLikelihood("location_scale", 500, conditions=["c"])
     return likelihood.fit({"a": a, "c": c, "b": b}, x, random_seed=1)
 
 

@@ -34,7 +34,7 @@ def within_errors(values, expected):
     return stats.ttest_1samp(values, expected).pvalue > 2 * stats.norm.sf(4)
 
 
-@pytest.mark.parametrize(("q", "deviation"), [(1, 0.1), (2, 0.3), (5, 0.2), (20, 0.7)])
+@pytest.mark.parametrize(("q", "deviation"), [(2, 0.3), (5, 0.2), (20, 0.7)])
 def test_posteriors_and_evidence_of_normal_models(q, deviation, rng):
     k, m = (20, 400) if q < 20 else (6, 1000)
     observed = rng.normal(size=(k, q)) * np.sqrt(1 + deviation**2)
@@ -75,27 +75,6 @@ def test_the_integral_of_few_rows_is_unbiased(q, rows):
         rng = np.random.default_rng(seed)
         found.append(log_integral(log_normal, rng.normal(size=(rows, q)), rng))
     assert within_errors(found, 0)
-
-
-@pytest.mark.statistical
-def test_four_modes_far_apart_keep_their_weights_and_evidence(rng):
-    """Signs of two of three parameters do not matter, and modes are twenty deviations apart."""
-    deviation, k, m = 0.1, 20, 500
-
-    def log_likelihood(free, which):
-        folded = np.concatenate([np.abs(free[..., :2]), free[..., 2:]], axis=-1)
-        return log_normal(folded - 1, deviation)
-
-    done = [run(log_likelihood, rng.normal(size=(5000, 3)), 1, m, rng) for _ in range(k)]
-    modes = np.stack([(d.particles[0, :, :2] > 0) @ [1, 2] for d in done])
-    shares = np.stack([(modes == mode).mean(axis=1) for mode in range(4)], axis=1)
-    for mode in range(4):
-        assert within_errors(shares[:, mode], 0.25)
-    # Shares are as certain as those of as many independent draws as there are ancestors.
-    ancestors = np.mean([d.ancestors[0] for d in done])
-    assert np.sqrt(np.mean((shares - 0.25) ** 2)) < 1.5 * np.sqrt(0.25 * 0.75 / min(ancestors, m))
-    evidence = 3 * stats.norm.logpdf(1, 0, np.sqrt(1 + deviation**2)) + np.log(4)
-    assert within_errors([np.exp(d.log_evidence[0] - evidence) for d in done], 1)
 
 
 def test_unequal_modes_of_a_mixture(rng):
@@ -228,7 +207,7 @@ def test_one_possible_row_is_enough(rng):
 @pytest.mark.statistical
 def test_a_posterior_a_millionth_of_the_prior(rng):
     """From few rows, through dozens of temperatures."""
-    k, q, deviation = 12, 2, 1e-6
+    k, q, deviation = 8, 2, 1e-6
     observed = rng.normal(size=(k, q))
     done = [
         run(linear(observed[i : i + 1], deviation), rng.normal(size=(200, q)), 1, 400, rng) for i in range(k)
@@ -284,24 +263,3 @@ def test_an_observation_without_a_possible_row_is_named(rng):
     values[1] = -np.inf
     with pytest.raises(ValueError, match="no starting row is possible for observation 1:"):
         tempered(lambda free, which: np.zeros(free.shape[:2]), log_normal, start, values, 50, rng)
-
-
-def test_bad_input_is_refused(rng):
-    start, values = rng.normal(size=(50, 2)), np.zeros((1, 50))
-
-    def flat(free, which):
-        return np.zeros(free.shape[:2])
-
-    for arguments, words in (
-        ((flat, log_normal, start[:, 0], values, 50), "start has shape"),
-        ((flat, log_normal, start, values[:, :5], 50), "start_log_likelihood has shape"),
-        ((flat, log_normal, start, values, 5), "at least 10"),
-        (
-            (lambda free, which: np.zeros(3), log_normal, start, values, 50),
-            "log-likelihood of points of shape",
-        ),
-    ):
-        with pytest.raises(ValueError, match=words):
-            tempered(*arguments, rng)
-    with pytest.raises(ValueError, match="start_log_weights has shape"):
-        tempered(flat, log_normal, start, values, 50, rng, start_log_weights=np.zeros(3))
