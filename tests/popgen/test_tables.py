@@ -119,12 +119,6 @@ def test_diyabc_bounds_and_conditions_hold_for_draws(project):
     assert np.all((draws[:, 6] >= ends[0]) & (draws[:, 6] <= ends[1]))
 
 
-def test_diyabc_tables_go_into_a_comparison_of_models(project):
-    folder, _ = project
-    choice = pk.compare_models(read(folder), method="logistic", random_seed=1)
-    assert set(choice.probabilities.index) == {"1", "2"}
-
-
 @pytest.mark.parametrize("cut", [1, 4, 17, 4000, -5])
 def test_a_truncated_or_too_long_binary_is_refused(project, cut):
     folder, _ = project
