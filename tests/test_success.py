@@ -216,20 +216,6 @@ def test_a_missing_statistic_leaves_it():
     assert abs(posterior.mean()[0] - exact(square)[0]) < 0.03
 
 
-def test_whole_numbers_weight_rows():
-    rng = np.random.default_rng(4)
-    theta = rng.integers(0, 5, (4000, 1)).astype(float)
-    x = theta[:, 0] + rng.normal(size=4000)
-    chance = np.array([0.05, 0.3, 0.5, 0.8, 1.0])
-    succeeds = rng.random(4000) < chance[theta[:, 0].astype(int)]
-    table = of_rows(theta, x, succeeds)
-    for meaning, factor in (("drop", chance), ("condition", np.ones(5))):
-        weights = norm.pdf(1.5, np.arange(5), 1) * factor
-        posterior = pk.KernelLikelihood().fit(table.with_on_failure(meaning), random_seed=1).condition([1.5])
-        assert abs(posterior.mean()[0] - np.arange(5) @ weights / weights.sum()) < 0.08
-        assert posterior.settings["log_evidence"] == pytest.approx(np.log(weights.mean()), abs=0.08)
-
-
 def test_the_meaning_is_kept_and_checked(tables, tmp_path):
     table = tables["edge"].with_on_failure("condition")
     table.save(tmp_path / "table.nc")
@@ -287,12 +273,6 @@ def test_models_are_compared_by_the_probability_of_success_and_data(method, rows
         assert f"on_failure='{meaning}'" in str(warned[0].message)
         probability = 1 / (1 + np.exp(log_never - log_fails))
         assert found.probabilities["fails"] == pytest.approx(probability, abs=0.05)
-
-
-def test_failures_of_two_meanings_are_not_compared(tables):
-    table = tables["square"]
-    with pytest.raises(ValueError, match="with_on_failure"):
-        pk.compare_models({"one": table, "other": table.with_on_failure("condition")}, [OBSERVED])
 
 
 def test_where_rows_represent_the_prior_they_are_weighted():

@@ -59,19 +59,6 @@ def test_a_logarithm_is_not_taken_where_other_rows_have_none():
     assert same.refused == ()
 
 
-def test_counts_keep_their_curve_from_a_lower_edge():
-    rng = np.random.default_rng(2)
-    rate = np.exp(rng.uniform(2, 6, 3000))
-    counts = 4 + np.floor(rate * np.exp(rng.normal(size=3000)))[:, None]
-    alone = Transformed.fit(counts, np.log(rate)[:, None])
-    assert alone.curves[0].kind in ("log", "root")
-    with pytest.raises(ValueError, match=f"enter by their {alone.curves[0].kind}"):
-        alone.transform(np.zeros((1, 1)))
-    other = Transformed.fit(counts, np.log(rate)[:, None], lowest=np.array([0.0]))
-    assert other.curves[0].kind in ("log", "root")
-    assert np.all(np.isfinite(other.points(np.array([[0.0], [3.0]]))[1]))
-
-
 def test_a_held_out_zero_leaves_all_candidates(table):
     few = [pk.Adjusted(), pk.KernelLikelihood("location_scale", 100)]
     chosen = pk.select(table, candidates=few, **QUIET)

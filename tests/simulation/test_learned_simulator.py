@@ -1,7 +1,5 @@
 """A learned likelihood as a variable of a PyMC model, with one whose density is known in its place."""
 
-import pickle
-
 import numpy as np
 import pymc as pm
 import pytensor
@@ -58,15 +56,6 @@ def test_one_observation_a_group(rng, given):
         }[given]
         pk.LearnedSimulator("y", likelihood, *parameters, observed=x)
     assert trial_densities(model, t=theta) == pytest.approx(likelihood.exact(theta, x))
-
-
-def test_a_scalar_among_groups_is_the_same_in_all(rng):
-    likelihood, x = LinearLikelihood(), rng.normal(size=(4, 3))
-    with pm.Model() as model:
-        a, b = pm.Normal("a", shape=4), pm.Normal("b")
-        pk.LearnedSimulator("y", likelihood, a, b, observed=x)
-    theta = np.column_stack([np.arange(4.0), np.full(4, 0.7)])
-    assert trial_densities(model, a=theta[:, 0], b=0.7) == pytest.approx(likelihood.exact(theta, x))
 
 
 def test_groups_of_different_numbers_of_trials_are_described_once_each(rng):
@@ -183,17 +172,6 @@ def test_the_simulated_region_as_a_graph(rng):
     assert 0.02 < found.mean() < 0.95
 
 
-def test_the_simulated_region_is_that_of_the_last_fit(rng):
-    theta = rng.normal(size=(2, 200, 2))
-    likelihood = pk.KernelLikelihood("location_scale")
-    for part in theta:
-        likelihood.fit(part, part + rng.normal(size=part.shape))
-        np.testing.assert_array_equal(likelihood.simulated_region_.ends, likelihood.simulated_range_)
-    copied = pickle.loads(pickle.dumps(likelihood))
-    at = rng.normal(scale=2, size=(50, 2))
-    np.testing.assert_array_equal(copied.simulated_region_.holds(at), likelihood.simulated_region_.holds(at))
-
-
 def test_data_may_be_changed_in_number_too(rng):
     likelihood, x = LinearLikelihood(), rng.normal(size=(7, 3))
     with pm.Model() as model:
@@ -273,12 +251,3 @@ def test_draws_outside_of_what_was_simulated_are_nan():
     drawn = pm.draw(y, random_seed=1)
     assert np.isnan(drawn).all(axis=1).tolist() == [False, True]
     assert np.all(np.isfinite(pm.draw(z, random_seed=1)))
-
-
-def test_a_model_with_one_can_be_simulated_in_batches():
-    with pm.Model() as model:
-        t = pm.Normal("t", shape=2)
-        pk.LearnedSimulator("y", LinearLikelihood(), t, observed=np.zeros((4, 3)))
-    table = pk.simulate(200, model=model, batched=True, random_seed=1, progressbar=False)
-    assert table.statistics.shape == (200, 12)
-    assert np.linalg.matrix_rank(np.cov(table.statistics.T)) == 12

@@ -118,19 +118,6 @@ def test_rounds_and_calibration_take_correlation_matrices():
     assert idata["posterior"].attrs["recalibrated"].startswith("marginal quantiles")
 
 
-@pytest.mark.skipif(pm.__version__.startswith("6"), reason="PyMC 6 returns matrices only")
-def test_correlations_without_their_matrix():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with pm.Model() as model:
-            corr = pm.LKJCorr("corr", n=3, eta=2.0, return_matrix=False)
-            pk.vector_simulator("y", lambda rng, c, size: rng.normal(c, NOISE), corr, observed=SEEN)
-        idata = pk.sample_abc(
-            100, model=model, estimator="adjusted", simulations=300, random_seed=1, progressbar=False
-        )
-    assert np.linalg.eigvalsh(whole(idata["posterior"]["corr"].values.reshape(-1, 3))).min() > 0
-
-
 @pytest.mark.parametrize("size", [2, 3, 5])
 @pytest.mark.parametrize("step", [Correlations(), UnitRows(), Covariance()])
 def test_steps_are_inverted_on_matrices(step, size, rng):
@@ -184,20 +171,3 @@ def test_repeated_and_constant_entries_are_no_columns():
     assert np.array_equal(matrices, np.swapaxes(matrices, 1, 2))
     assert Columns.from_json(table.parameter_columns.to_json()) == table.parameter_columns
     np.testing.assert_array_equal(table.parameter_columns.stack([matrices]), table.parameters)
-
-
-@pytest.mark.versions
-def test_constant_entries_come_back_in_the_result():
-    with pm.Model() as model:
-        walk = pm.GaussianRandomWalk("walk", sigma=1.0, init_dist=pm.DiracDelta.dist(2.0), steps=2)
-        pk.vector_simulator(
-            "y", lambda rng, w, size=None: rng.normal(np.ravel(w), 0.2), walk, observed=[2.0, 2.5, 3.0]
-        )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        idata = pk.sample_abc(
-            100, model=model, estimator="adjusted", simulations=500, random_seed=1, progressbar=False
-        )
-    drawn = idata["posterior"]["walk"].values
-    assert drawn.shape == (2, 100, 3)
-    assert np.all(drawn[..., 0] == 2.0)

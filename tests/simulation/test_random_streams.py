@@ -6,7 +6,6 @@ import numpy as np
 import pymc as pm
 import pytest
 
-import pymc_kbr as pk
 from pymc_kbr.simulation import simulate_data
 from pymc_kbr.simulation.streams import BATCH_STREAM, PILOT_STREAM, PRIOR_STREAM, ROW_STREAM, streams
 from tests import models
@@ -66,13 +65,6 @@ def test_predicted_data_are_those_of_the_generator():
     assert len(np.unique(one)) == one.size
 
 
-def test_no_seed_gives_another_table_each_time():
-    one, other = (table(20, model(), random_seed=None) for _ in range(2))
-    assert not np.any(np.isin(one.parameters, other.parameters))
-    assert not np.any(np.isin(one.statistics, other.statistics))
-    assert one.seed != other.seed
-
-
 @pytest.mark.parametrize(
     ("bounds", "how"), [((0.2, 0.5), "uniform candidates"), ((-1.0, 4.0), "of the prior's draws")]
 )
@@ -114,14 +106,3 @@ def test_a_batch_that_is_off_is_not_taken(by, unit):
 
 
 # --- the support of another prior ---
-
-
-def test_an_appended_table_is_not_appended_again():
-    one, two = (table(20, model(), random_seed=seed) for seed in (1, 2))
-    both = one.append(two)
-    assert both.seeds == (1, 2)
-    assert both.simulations == 40
-    with pytest.raises(ValueError, match="with the seed 2, so their rows repeat"):
-        both.append(two)
-    assert both.append(table(20, model(), random_seed=3)).seeds == (1, 2, 3)
-    assert pk.ReferenceTable.append(two, one).seeds == (2, 1)

@@ -250,26 +250,6 @@ def test_an_unobserved_simulator_is_a_prior_without_a_density():
     assert abs(drawn.mean() - truncated_mean(0, 1, 0.1, 0.3)) < 0.03
 
 
-def test_a_prior_without_a_density_is_refused_by_rounds_and_bounds():
-    with pm.Model() as model:
-        x = pm.CustomDist("x", random=uniform)
-        pm.Simulator("y", noisy, x, observed=0.1)
-    with pytest.raises(ValueError, match="no density that PyMC knows"):
-        pk.refine(500, model=model, random_seed=1, progressbar=False)
-    with pytest.raises(ValueError, match="no density that PyMC knows"):
-        pk.simulate(500, model=model, within={"x": (0.1, 0.2)}, random_seed=1, progressbar=False)
-
-
-def test_rounds_propose_where_the_prior_has_mass():
-    model = model_of("disc", 0.9)
-    forward = ForwardModel.read(model)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        table = pk.refine(300, model=model, rounds=2, estimator="rejection", random_seed=1, progressbar=False)
-    assert np.all(log_density_of(forward.graph)(table.parameters) > -np.inf)
-    assert np.all(np.isfinite(table.prior_ratio))
-
-
 def test_an_impossible_row_does_not_make_others_impossible():
     with pm.Model() as model:
         sigma = pm.CustomDist("sigma", random=uniform, logp=unit)
@@ -277,15 +257,6 @@ def test_an_impossible_row_does_not_make_others_impossible():
         pm.Simulator("y", noisy, x, observed=0.1)
     logs = log_density_of(ForwardModel.read(model).graph)(np.array([[0.5, 0.1], [-1.0, 0.1], [0.2, 0.0]]))
     assert np.isfinite(logs).tolist() == [True, False, True]
-
-
-def test_minibatches_are_refused():
-    with pm.Model() as model:
-        data = pm.Minibatch(np.arange(100.0), batch_size=10)
-        mean = pm.Normal("mean", 50, 30)
-        pm.Simulator("y", noisy, mean, observed=data)
-    with pytest.raises(ValueError, match=r"'y' has a pm\.Minibatch"):
-        pk.simulate(100, model=model, progressbar=False)
 
 
 @pytest.mark.parametrize(

@@ -128,20 +128,6 @@ def test_another_fork_server_follows_one_that_was_killed():
         second.shutdown()
 
 
-def test_a_fork_server_without_workers_ends_when_idle():
-    idle = ForkServer(idle=1)
-    try:
-        worker = idle.fork()
-        time.sleep(2.5)
-        assert worker.call(abs, -1) == 1  # a worker keeps it
-        worker.end()
-        assert idle._process.wait(timeout=60) == 0
-        with pytest.raises(OSError):  # noqa: PT011  (which one, the system decides)
-            idle.fork()
-    finally:
-        idle.end()
-
-
 def test_where_none_can_be_forked_the_pool_says_so(pool, monkeypatch):
     def none():
         raise OSError("no more processes")
