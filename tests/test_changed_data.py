@@ -68,7 +68,7 @@ def test_data_that_did_not_change_say_nothing(simulated):
     assert abs(mean) < 0.06
 
 
-@pytest.mark.parametrize("changed", [np.zeros(6), np.zeros(1)])
+@pytest.mark.parametrize("changed", [np.zeros(6)])
 def test_data_of_another_size_are_refused(simulated, changed):
     model, table = simulated
     with model:

@@ -144,19 +144,6 @@ def test_rates_and_lengths_may_be_variables_and_maps(data):
     assert np.corrcoef(product, table.statistics[:, 0])[0, 1] > 0.5
 
 
-def test_samples_keep_the_ploidy_of_the_data():
-    genotypes = np.zeros((3, 7, 2), int)
-    genotypes[:, 2:] = 1
-    data = pk.popgen.Genotypes.of_array(genotypes, [1, 2, 3], LENGTH, NAMES)
-    individuals = {
-        name: [one[:1] if i % 2 else one for i, one in enumerate(own)]
-        for name, own in data.individuals.items()
-    }
-    data = pk.popgen.Genotypes(data.alleles, data.positions, data.length, individuals)
-    table = simulated(model_of(data, statistics=pk.popgen.Statistics(NAMES, ["sfs"])))
-    assert table.statistic_names[-1].endswith("sfs_B_2]") or "sfs_B_2" in table.statistic_names[-1]
-
-
 def test_failures_are_counted_and_stores_resumed(tmp_path):
     def fails(size, time):
         if time > 1500:
@@ -207,13 +194,10 @@ def others(size, time):
         ({"statistics": "pi"}, "Statistics"),
         ({"speed": 3.0}, "does not take the parameters"),
         ({"mutation_rate": -1.0}, "above zero"),
-        ({"recombination_rate": -1.0}, "above zero"),
-        ({"sequence_length": 0.0}, "above zero"),
         ({"sequence_length": 10.0}, "10 bases"),
         ({"observed": trees_of(), "sequence_length": 3e4}, "20000 bases"),
         ({"ploidy": 0}, "ploidy"),
         ({"observed": 3}, "path of a VCF"),
-        ({"observed": {"pi": 1.0}}, None),
         ({"observed": {"pi": 1.0}, "sequence_length": 2e4}, "observed has the statistics .*'pi'.*'pi_A'"),
         ({"observed": {"pi_A": "low"}, "sequence_length": 2e4}, "observed has .*'low'.*numbers"),
         ({"observed": {"pi_A": 1.0}, "sequence_length": None}, "sequence_length"),
@@ -221,18 +205,5 @@ def others(size, time):
 )
 def test_what_makes_no_model_is_refused(change, words, data):
     arguments = {"observed": data, **change}
-    if words is None:
-        with pytest.raises((ValueError, pk.SimulationError), match="statistics"):
-            simulated(model_of(**arguments))
-        return
     with pytest.raises((ValueError, TypeError), match=words):
         model_of(**arguments)
-
-
-def test_variables_that_the_model_has_not_are_named():
-    with pm.Model():
-        pm.LogNormal("size", np.log(1000), 0.5)
-        with pytest.raises(ValueError, match=r"takes \['time'\]"):
-            pk.popgen.coalescent("y", split, STATISTICS, observed=trees_of(), mutation_rate=MUTATION)
-        # What is given by keyword and what the model has make up the arguments together.
-        pk.popgen.coalescent("y", split, STATISTICS, observed=trees_of(), mutation_rate=MUTATION, time=300)
