@@ -279,7 +279,7 @@ def test_kernel_density_weights_are_the_formula():
         ({"solver": "magic"}, ValueError, "nystroem"),
     ],
 )
-@pytest.mark.parametrize("cls", [pk.KernelBayes, pk.ImportanceWeightedKernelBayes])
+@pytest.mark.parametrize("cls", [pk.KernelBayes])
 def test_bad_arguments_are_refused(cls, settings, error, words):
     with pytest.raises(error, match=words):
         cls(**settings).fit(THETA, X)
