@@ -152,16 +152,15 @@ def test_a_table_of_other_parameters_is_refused(small_table):
 
 
 @pytest.mark.filterwarnings("ignore:.*failed and were dropped")
-@pytest.mark.parametrize("batched", [False])
-def test_an_error_in_a_summary_names_its_row_and_parameters(batched):
+def test_an_error_in_a_summary_names_its_row_and_parameters():
     made = model(sum_stat=breaks_above_one, observed=DATA / 2)
     with pytest.raises(pk.SimulationError, match="no summary above one") as caught:
-        table(200, made, batched=batched)
+        table(200, made, batched=False)
     assert f"simulation {caught.value.row} of 200 failed at mean = " in str(caught.value)
     assert "Apply node" not in str(caught.value)
     assert set(caught.value.parameters) == {"mean", "scale"}
-    kept = table(200, made, batched=batched, on_failure="drop") if batched is False else None
-    assert kept is None or kept.failures.rows[0] == caught.value.row
+    kept = table(200, made, batched=False, on_failure="drop")
+    assert kept.failures.rows[0] == caught.value.row
 
 
 def complex_numbers(rng, mean, scale, size=None):

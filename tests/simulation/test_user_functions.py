@@ -232,8 +232,8 @@ def test_other_numbers_are_taken(fn):
     assert len(table(20, simulator_of(fn))) == 20
 
 
-@pytest.mark.parametrize("length", [4])
-def test_stacked_parameters_do_not_pass_for_a_batch(length):
+def test_stacked_parameters_do_not_pass_for_a_batch():
+    length = 4
     with pm.Model() as made:
         theta = pm.Normal("theta", shape=length)
         fn = lambda rng, theta, size: np.array([theta[i] for i in range(length)])  # noqa: E731

@@ -238,12 +238,11 @@ class Loses(concurrent.futures.ThreadPoolExecutor):
         return future
 
 
-@pytest.mark.parametrize("lost", [{1, 3}])
-def test_chunks_that_a_cluster_has_lost_are_simulated_here(lost, set_default):
+def test_chunks_that_a_cluster_has_lost_are_simulated_here(set_default):
     set_default(executors.rows_a_chunk, most_rows=5)
     made = model(models.normal_by_hand)
     alone = table(20, made)
-    with Loses(lost) as executor:
+    with Loses({1, 3}) as executor:
         with pytest.warns(UserWarning, match="died while they ran rows"):
             there = table(20, made, executor=executor)
         assert executor.count >= 4
