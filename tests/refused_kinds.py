@@ -283,10 +283,7 @@ CALLS = {
     ),
     "filter": (partial(FILTER.filter, observations=X[:5]), "observations initial controls times"),
     "filter predict": (partial(FILTER.predict, steps=2), "steps belief controls"),
-    "filter step": (
-        partial(FILTER.step, belief=None, observation=(0.1, 0.2)),
-        "belief observation control",
-    ),
+    "filter step": (partial(FILTER.step, belief=None, observation=(0.1, 0.2)), "belief observation control"),
     "states draw": (partial(STATES.draw, draws=2), "draws random_seed"),
     "states quantile": (STATES.quantile, "q"),
     "SetFeatures": (
@@ -295,10 +292,7 @@ CALLS = {
         ),
         "sets parameters",
     ),
-    "from_bounds": (
-        partial(pk.Support.from_bounds, bounds=None, names=("a", "b")),
-        "bounds names discrete",
-    ),
+    "from_bounds": (partial(pk.Support.from_bounds, bounds=None, names=("a", "b")), "bounds names discrete"),
     "vector_simulator": (vector, "name fn mean observed"),
     "set_simulator": (sets, "name fn mean observed sizes largest"),
     "LearnedSimulator": (learned, "name likelihood parameters observed group table"),

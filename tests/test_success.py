@@ -257,10 +257,7 @@ def test_calibration_is_that_of_data_that_were_seen(tables):
 
 @pytest.mark.parametrize(
     ("method", "rows", "meanings"),
-    [
-        ("local_logistic", 2000, ["drop"]),
-        ("quadratic_logistic", 4000, ["condition"]),
-    ],
+    [("local_logistic", 2000, ["drop"]), ("quadratic_logistic", 4000, ["condition"])],
 )
 def test_models_are_compared_by_the_probability_of_success_and_data(method, rows, meanings):
     fails, never = drawn(square, rows=rows), drawn(always(1.0), rows=rows, seed=1)

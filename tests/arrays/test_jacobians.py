@@ -29,11 +29,7 @@ SUPPORTS = {
         ),
     ),
     "affine, half open": Support(
-        2,
-        (
-            Block((1,)),
-            Block((0,), (Interval((0.0,), (np.inf,), ((0.0, 2.0),), None),)),
-        ),
+        2, (Block((1,)), Block((0,), (Interval((0.0,), (np.inf,), ((0.0, 2.0),), None),)))
     ),
     "ordered": Support(3, (Block((0, 1, 2), (Ordered(),)),)),
     "ordered, positive": Support(2, (Block((1, 0), (Interval((0.0,) * 2, (np.inf,) * 2), Ordered())),)),

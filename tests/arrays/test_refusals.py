@@ -55,11 +55,7 @@ def test_numbers_whose_squares_are_no_floats_are_refused():
 
 @pytest.mark.parametrize(
     ("value", "words"),
-    [
-        (10**400, "a whole number of 1329 bits"),
-        ("x" * 500, "'xxx"),
-        (np.zeros((100, 100)), "an ndarray"),
-    ],
+    [(10**400, "a whole number of 1329 bits"), ("x" * 500, "'xxx"), (np.zeros((100, 100)), "an ndarray")],
 )
 def test_values_in_messages_are_short(value, words):
     assert shown(value).startswith(words)

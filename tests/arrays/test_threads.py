@@ -16,12 +16,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from pymc_kbr.arrays import threads
 from pymc_kbr.arrays import threads as machine
-from pymc_kbr.arrays.threads import (
-    AT_WORK,
-    one_blas_thread,
-    parallel_map,
-    silence,
-)
+from pymc_kbr.arrays.threads import AT_WORK, one_blas_thread, parallel_map, silence
 
 
 @pytest.fixture
@@ -221,8 +216,7 @@ def test_users_at_the_same_time_leave_blas_as_it_was():
 
 
 @pytest.mark.parametrize(
-    ("asked", "cores"),
-    [("1", 1), ("0", 1), ("1,4", 1), ("\u00b2", None), ("", None), ("99", None)],
+    ("asked", "cores"), [("1", 1), ("0", 1), ("1,4", 1), ("\u00b2", None), ("", None), ("99", None)]
 )
 def test_no_more_cores_are_used_than_are_asked_for(monkeypatch, asked, cores):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)

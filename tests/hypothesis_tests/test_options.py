@@ -5,14 +5,7 @@ from itertools import permutations as orders
 import numpy as np
 import pytest
 
-from pymc_kbr.hypothesis_tests import (
-    conditional_hsic_test,
-    hsic_test,
-    mmd,
-    mmd_test,
-    power_curve,
-    witness,
-)
+from pymc_kbr.hypothesis_tests import conditional_hsic_test, hsic_test, mmd, mmd_test, power_curve, witness
 from pymc_kbr.hypothesis_tests.blocks import block_sizes
 from pymc_kbr.hypothesis_tests.hsic import Dependences, Side
 from pymc_kbr.kernels import Gaussian, Laplace
@@ -20,10 +13,7 @@ from pymc_kbr.kernels import Gaussian, Laplace
 X, Y = (np.random.default_rng(seed).normal(0.4 * seed, 1.0, size=(30, 2)) for seed in (0, 1))
 
 
-@pytest.mark.parametrize(
-    ("test", "rows"),
-    [(mmd_test, 60), (hsic_test, 30)],
-)
+@pytest.mark.parametrize(("test", "rows"), [(mmd_test, 60), (hsic_test, 30)])
 def test_rows_beyond_what_a_matrix_holds_are_compared_by_random_features(test, rows):
     for most, form in ((rows, "exact"), (rows - 1, "random_features")):
         found = test(X, Y, permutations=5, features=20, random_seed=1, exact_rows=most)

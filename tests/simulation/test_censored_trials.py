@@ -132,10 +132,7 @@ def test_draws_beyond_a_deadline_are_at_it(learnt):
 
 def test_sampling_and_what_follows(learnt):
     data = DATA["rt"]
-    with (
-        pytensor.config.change_flags(mode=AS_WRITTEN),
-        model_of(learnt["rt"], data, censored=DEADLINE),
-    ):
+    with pytensor.config.change_flags(mode=AS_WRITTEN), model_of(learnt["rt"], data, censored=DEADLINE):
         given = {"tune": 5, "draws": 5, "chains": 1, "cores": 1, "random_seed": 1, "progressbar": False}
         # Deep trees of steps that are not tuned would take all the time.
         idata = pm.sample(**given, nuts={"max_treedepth": 2}, compute_convergence_checks=False)

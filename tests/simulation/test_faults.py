@@ -113,72 +113,46 @@ def loaded(folder, name="table.nc"):
     return pk.ReferenceTable.load(folder / name)
 
 
+# Each with a key word of its error, which is a ValueError where none is named.
 STORES = {
-    "store: another seed": (
-        only(lambda f: simulated(f, random_seed=2)),
-        ValueError,
-        "other random_seed: 1, and now 2",
-    ),
-    "store: another prior": (
-        only(lambda f: simulated(f, made=other_prior())),
-        ValueError,
-        "another prior: row 0",
-    ),
-    "store: another parameter": (
-        only(lambda f: simulated(f, made=other_parameter())),
-        ValueError,
-        "other parameters: .*'mean'.*'location'",
-    ),
+    "store: another seed": (only(lambda f: simulated(f, random_seed=2)), "other random_seed: 1, and now 2"),
+    "store: another prior": (only(lambda f: simulated(f, made=other_prior())), "another prior: row 0"),
+    "store: another parameter": (only(lambda f: simulated(f, made=other_parameter())), "other parameters"),
     "store: another simulator": (
         only(lambda f: simulated(f, made=vector_model(shifted))),
-        ValueError,
-        "another simulator: row 0 was",
+        "another simulator",
     ),
-    "store: batches asked for": (
-        only(lambda f: simulated(f, batched=True)),
-        ValueError,
-        "simulated row by row, and batched is True",
-    ),
+    "store: batches asked for": (only(lambda f: simulated(f, batched=True)), "row by row"),
     "store: another version": (
         then(lambda f: metadata(f, lambda a: a.update(format_version=9)), simulated),
-        ValueError,
-        "format version 9 and this pymc_kbr reads version 1",
+        "format version 9",
     ),
     "store: another format": (
         then(lambda f: metadata(f, lambda a: a.update(format="x")), simulated),
-        ValueError,
-        "no store of simulations: it lacks the mark",
+        "lacks the mark",
     ),
     "store: changed attributes": (
         then(lambda f: metadata(f, lambda a: a.update(seed='"7"')), simulated),
-        ValueError,
-        "do not match their checksum",
+        "checksum",
     ),
-    "store: cut metadata": (
-        then(lambda f: cut(f / "table.zarr/zarr.json"), simulated),
-        ValueError,
-        "cannot be read as a Zarr group",
-    ),
+    "store: cut metadata": (then(lambda f: cut(f / "table.zarr/zarr.json"), simulated), "as a Zarr group"),
     "store: an array is gone": (
         then(lambda f: shutil.rmtree(f / "table.zarr/statistics"), simulated),
-        ValueError,
-        "is damaged.*restore it, or move it away",
+        "restore it",
     ),
     "store: a chunk is cut and read": (
         then(lambda f: cut(f / "table.zarr/statistics/c/0/0"), lambda f: opened(f).load()),
-        ValueError,
-        "damaged in the statistics of rows 0 to",
+        "damaged in the statistics",
     ),
     "store: no such folder": (
         only(lambda f: simulated(f, name="nowhere/table.zarr")),
+        "no folder",
         FileNotFoundError,
-        "there is no folder .*nowhere; make it first",
     ),
-    "store: empty name": (only(lambda f: simulated(f, store="")), TypeError, "must be the path of a folder"),
+    "store: empty name": (only(lambda f: simulated(f, store="")), "must be the path of a folder", TypeError),
     "store: and a table": (
         only(lambda f: pk.sample_abc(10, reference_table=loaded(f), store=f / "t.zarr", progressbar=False)),
-        ValueError,
-        "both a reference table and a store",
+        "both",
     ),
     "store: adjusted by neighbours in all rows": (
         only(
@@ -186,23 +160,18 @@ STORES = {
                 opened(f).parameters, opened(f).statistics
             )
         ),
-        TypeError,
         "load some rows",
+        TypeError,
     ),
 }
 
 FILES = {
-    "file: a store": (
-        only(lambda f: loaded(f, "table.zarr")),
-        ValueError,
-        "is a store of simulations; open it with",
-    ),
+    "file: a store": (only(lambda f: loaded(f, "table.zarr")), "open it with"),
     "file: another mark": (
         then(
             lambda f: replaced(f / "table.nc", b"pymc_kbr reference table", b"another reference table."),
             loaded,
         ),
-        ValueError,
         "lacks the mark",
     ),
 }
@@ -224,19 +193,14 @@ def in_threads(**kwargs):
 
 
 ARGUMENTS = {
-    "executor: threads and a limit": (
-        only(lambda f: in_threads(timeout=1)),
-        ValueError,
-        "threads, which cannot be interrupted",
-    ),
+    "threads and a limit": (only(lambda f: in_threads(timeout=1)), "threads, which cannot be interrupted"),
     "executor: a simulator that cannot be sent": (
         only(lambda f: simulated(f, name="n.zarr", made=no_pickle(), timeout=5)),
-        TypeError,
         "simulator of 'y' cannot be sent",
+        TypeError,
     ),
     "timeout: and batches": (
         only(lambda f: table(10, model(no_work), timeout=1, batched=True)),
-        ValueError,
         "that of one simulation",
     ),
     "model: two shapes, with a store": (
@@ -245,13 +209,12 @@ ARGUMENTS = {
                 f, name="n.zarr", made=vector_model(lambda rng, mean, scale, size=None: np.zeros(3))
             )
         ),
-        ValueError,
         r"returned an array of shape \(3,\)",
     ),
     "model: fails, with a store": (
         only(lambda f: simulated(f, draws=20, name="n.zarr", made=vector_model(no_work), on_failure="drop")),
-        pk.SimulationError,
         "20 of 20 simulations failed",
+        pk.SimulationError,
     ),
 }
 
@@ -260,10 +223,10 @@ FAULTS = {**STORES, **FILES, **ARGUMENTS}
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_named_and_nothing_is_lost_or_left_behind(name, folder):
-    fault, error, words = FAULTS[name]
+    fault, words, *error = FAULTS[name]
     call = fault(folder)
     before = contents(folder)
-    with pytest.raises(error, match=words):
+    with pytest.raises(*error or [ValueError], match=words):
         quietly(call)
     after = {path: held for path, held in contents(folder).items() if path.parts[0] != "n.zarr"}
     assert after == before

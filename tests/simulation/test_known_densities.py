@@ -94,12 +94,7 @@ def test_the_posterior_is_that_of_all_data(estimator, simulated):
     given = pk.Rejection(0.1) if estimator == "rejection" else estimator
 
     result = pk.sample_abc(
-        1000,
-        reference_table=table,
-        model=model,
-        estimator=given,
-        random_seed=3,
-        progressbar=False,
+        1000, reference_table=table, model=model, estimator=given, random_seed=3, progressbar=False
     )
     mean, deviation = exact(np.concatenate([Y, Z]))
     drawn = result["posterior"]["mean"].values.ravel()

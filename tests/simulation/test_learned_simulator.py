@@ -36,11 +36,7 @@ def test_trials_of_one_set_of_parameters(rng, given):
     theta = np.array([0.4, -1.0, 0.2])
     with pm.Model() as model:
         t = pm.Normal("t", shape=3)
-        parameters = {
-            "vector": (t,),
-            "a row": (t[None],),
-            "scalar and vector": (t[0], t[1:]),
-        }[given]
+        parameters = {"vector": (t,), "a row": (t[None],), "scalar and vector": (t[0], t[1:])}[given]
         pk.LearnedSimulator("y", likelihood, *parameters, observed=x)
     assert trial_densities(model, t=theta) == pytest.approx(likelihood.exact(theta, x))
 
@@ -50,10 +46,7 @@ def test_one_observation_a_group(rng, given):
     likelihood, x, theta = LinearLikelihood(3), rng.normal(size=(4, 3)), rng.normal(size=(4, 3))
     with pm.Model() as model:
         t = pm.Normal("t", shape=(4, 3))
-        parameters = {
-            "matrix": (t,),
-            "column and matrix": (t[:, 0], t[:, 1:]),
-        }[given]
+        parameters = {"matrix": (t,), "column and matrix": (t[:, 0], t[:, 1:])}[given]
         pk.LearnedSimulator("y", likelihood, *parameters, observed=x)
     assert trial_densities(model, t=theta) == pytest.approx(likelihood.exact(theta, x))
 

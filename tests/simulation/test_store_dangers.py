@@ -281,11 +281,7 @@ def with_potentials(**slopes):
 
 @pytest.mark.parametrize(
     ("then", "now", "rows"),
-    [
-        ({}, {"p": 3.0}, 200),
-        ({"p": 3.0}, {"p": 1.0}, 400),
-        ({"p": 3.0}, {"p": 3.0, "q": 1.0}, 200),
-    ],
+    [({}, {"p": 3.0}, 200), ({"p": 3.0}, {"p": 1.0}, 400), ({"p": 3.0}, {"p": 3.0, "q": 1.0}, 200)],
 )
 def test_a_potential_is_part_of_the_model(then, now, rows, tmp_path):
     path = tmp_path / "t.zarr"

@@ -114,12 +114,7 @@ def check_in_support(model, estimator, simulations=300):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         idata = pk.sample_abc(
-            200,
-            model=model,
-            estimator=estimator,
-            simulations=simulations,
-            random_seed=1,
-            progressbar=False,
+            200, model=model, estimator=estimator, simulations=simulations, random_seed=1, progressbar=False
         )
     theta = rows_of(forward.graph, idata)
     assert np.all(log_density_of(forward.graph)(theta) > -np.inf)

@@ -428,12 +428,7 @@ def discrete_of(**kwargs):
 
 
 @pytest.mark.parametrize(
-    ("discrete", "found"),
-    [
-        (None, ["count", "flag", "zero_one"]),
-        (["whole"], ["whole"]),
-        ([], []),
-    ],
+    ("discrete", "found"), [(None, ["count", "flag", "zero_one"]), (["whole"], ["whole"]), ([], [])]
 )
 def test_whole_numbers_are_noticed_or_named(discrete, found):
     table, names = discrete_of(discrete=discrete)
