@@ -21,7 +21,7 @@ def fitted(request):
     rng = np.random.default_rng(5)
     if request.param > 8:
         theta = rng.uniform(-1, 1, size=(600, 2))
-        noise = rng.standard_cauchy(size=(600, 9)) if request.param == 9 else rng.normal(size=(600, 6))
+        noise = rng.standard_cauchy(size=(600, 9)) if request.param == 9 else rng.normal(size=(600, 10))
         x = theta[:, :1] + np.exp(theta[:, 1:]) * noise
         if request.param == 11:
             form = fit_exchangeable(theta, np.sort(np.clip(x, -1, 2), axis=1), rng)
