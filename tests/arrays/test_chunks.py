@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_kbr.arrays.chunks import Chunks, physical_memory
+from pymc_kbr.arrays.chunks import Chunks, is_chunked, physical_memory
 from pymc_kbr.arrays.neighbours import Merge, Tree, neighbours_of
 from pymc_kbr.arrays.scaling import Scaler
 from pymc_kbr.estimators.estimator import Moments, scan_table
@@ -62,6 +62,12 @@ def test_a_change_is_made_on_the_way(source):
     np.testing.assert_array_equal(changed[np.array([7, 900, 2])], 2 * ROWS[[7, 900, 2], :2])
     np.testing.assert_array_equal(np.concatenate([b for _, b in changed.blocks()]), 2 * ROWS[:, :2])
     assert changed[np.empty(0, dtype=int)].shape == (0, 2)
+
+
+def test_arrays_in_memory_are_no_chunks():
+    assert not is_chunked(ROWS)
+    assert not is_chunked([[1.0]])
+    assert is_chunked(Source())
 
 
 def test_moments_of_blocks_are_those_of_all_rows():

@@ -5,7 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pymc_kbr.arrays.bijections import Circular, Interval, Ordered, Simplex, ZeroSum
+from pymc_kbr.arrays.bijections import (
+    Circular,
+    Correlations,
+    Covariance,
+    Interval,
+    Ordered,
+    Simplex,
+    UnitRows,
+    ZeroSum,
+)
 from pymc_kbr.arrays.support import Block, Support
 
 
@@ -197,3 +206,15 @@ def test_no_rows_go_there_and_back(rng):
     assert support.forward(np.empty((0, 10))).shape == (0, 8)
     assert support.backward(np.empty((0, 8))).shape == (0, 10)
     assert support.contains(np.empty((0, 10))).shape == (0,)
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+@pytest.mark.parametrize("step", [Correlations(), UnitRows(), Covariance()])
+def test_steps_are_inverted_on_matrices(step, size, rng):
+    q = size * (size + 1) // 2 if isinstance(step, Covariance) else size * (size - 1) // 2
+    free = 1.5 * rng.normal(size=(50, q))
+    none = np.empty((50, 0))
+    values = step.backward(free, none)
+    assert step.contains(values, none).all()
+    assert step.width(values.shape[1]) == q
+    np.testing.assert_allclose(step.forward(values, none), free, atol=1e-6)

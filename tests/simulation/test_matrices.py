@@ -8,7 +8,6 @@ import pytest
 from scipy.stats import beta
 
 import pymc_kbr as pk
-from pymc_kbr.arrays.bijections import Correlations, Covariance, UnitRows
 from pymc_kbr.simulation import ForwardModel
 from pymc_kbr.tables.columns import Columns
 
@@ -115,18 +114,6 @@ def test_rounds_and_calibration_take_correlation_matrices():
     entries = pk.ReferenceTable.from_arviz(idata).parameters
     assert entries.shape[1] == len(calibration.names)
     assert idata["posterior"].attrs["recalibrated"].startswith("marginal quantiles")
-
-
-@pytest.mark.parametrize("size", [2, 3, 5])
-@pytest.mark.parametrize("step", [Correlations(), UnitRows(), Covariance()])
-def test_steps_are_inverted_on_matrices(step, size, rng):
-    q = size * (size + 1) // 2 if isinstance(step, Covariance) else size * (size - 1) // 2
-    free = 1.5 * rng.normal(size=(50, q))
-    none = np.empty((50, 0))
-    values = step.backward(free, none)
-    assert step.contains(values, none).all()
-    assert step.width(values.shape[1]) == q
-    np.testing.assert_allclose(step.forward(values, none), free, atol=1e-6)
 
 
 @pytest.mark.versions
