@@ -1,7 +1,5 @@
 """Failures that depend on the parameters, in every stage that PyMC models go through."""
 
-from functools import partial
-
 import numpy as np
 import pymc as pm
 import pytest
@@ -98,7 +96,7 @@ def in_rounds(where, make, draws):
 
 
 def test_rounds_have_failures_too():
-    model, refined = in_rounds("square", partial(pk.refine, estimator="adjusted"), 2000)
+    model, refined = in_rounds("square", pk.refine, 2000)
     assert len(refined.failures.prior_ratio) == len(refined.failures)
     condition = refined.with_on_failure("condition")
     check(sampled(model, reference_table=condition, estimator="kernel_likelihood"), "square", "condition")
