@@ -101,6 +101,12 @@ def table(draws, made, **kwargs):
     return pk.simulate(draws, model=made, **{"random_seed": 1, "progressbar": False, **kwargs})
 
 
+def same(one, two):
+    """Both tables have the same rows, bit for bit."""
+    np.testing.assert_array_equal(one.parameters, two.parameters)
+    np.testing.assert_array_equal(one.statistics, two.statistics)
+
+
 class LinearLikelihood:
     """A likelihood that is known: statistics are normal about a linear function of the parameters."""
 

@@ -1,4 +1,4 @@
-# ruff: noqa: B008, E501
+# ruff: noqa: E501
 """Values of the wrong kind for every argument of the public functions, and what becomes of them.
 
 ``python -m tests.refused_kinds [function]`` prints what is taken, or refused in words of Python or NumPy.
@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pymc as pm
-import scipy.sparse
 
 import pymc_kbr as pk
 
@@ -40,27 +39,16 @@ class TensorOfAnotherDevice:
 
 KINDS = {
     "none": None,
-    "five": 5,
-    "minus_one": -1,
-    "zero": 0,
     "half": 2.5,
     "nan": np.nan,
-    "infinite": np.inf,
     "huge": 10**400,
     "text": "x",
-    "list": [],
     "dict": {},
-    "texts": ["x", "y"],
     "object": object(),
     "frame": pd.DataFrame({"q": ["u", "v"], "r": ["w", "z"]}),
     "tensor": TensorOfAnotherDevice(),
-    "sparse": scipy.sparse.csr_matrix(np.eye(3)),
-    "cube": np.zeros((2, 3, 4)),
-    "dates": np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[us]"),
     "complex": np.array([1j, 2j]),
-    "true": True,
     "class": int,
-    "function": lambda: 1,
 }
 
 FRAME = pd.DataFrame(RNG.normal(size=(120, 2)), columns=["a", "b"])
@@ -112,88 +100,59 @@ def learned(
 
 quiet = {"progressbar": False}
 seeded = {"random_seed": 1, **quiet}
-sample = partial(pk.sample_abc, 5, estimator="rejection", simulations=20, model=MODEL, **seeded)
+BY_TABLE = {"reference_table": TABLE, "estimator": pk.Rejection(20), **seeded}
+OF_TABLE = {"table": TABLE, "random_seed": 1}
+TWO = {"x": X, "y": X}
+FEW = {**TWO, "permutations": 5}
+OF_SAMPLING = (
+    "chains estimator selection simulations reference_table model prior calibration "
+    "random_seed cores executor store on_failure timeout progressbar rounds statistics"
+)
+OF_ROUNDS = "random_seed cores executor store on_failure batched timeout progressbar"
 CALLS = {
     "sample_abc": (
-        sample,
-        "chains estimator selection simulations reference_table model prior calibration "
-        "random_seed cores executor store on_failure timeout progressbar rounds statistics",
+        partial(pk.sample_abc, 5, estimator="rejection", simulations=20, model=MODEL, **seeded),
+        OF_SAMPLING,
     ),
-    "sample_abc draws": (
-        lambda draws: pk.sample_abc(draws, reference_table=TABLE, estimator=pk.Rejection(20), **seeded),
-        "draws",
-    ),
-    "sample_abc of a table": (
-        partial(pk.sample_abc, 5, reference_table=TABLE, estimator=pk.Rejection(20), **seeded),
-        "chains estimator selection simulations reference_table model prior calibration "
-        "random_seed cores executor store on_failure timeout progressbar rounds statistics",
-    ),
+    "sample_abc draws": (partial(pk.sample_abc, **BY_TABLE), "draws"),
+    "sample_abc of a table": (partial(pk.sample_abc, 5, **BY_TABLE), OF_SAMPLING),
     "simulate": (
         partial(pk.simulate, 20, model=MODEL, **seeded),
         "model random_seed within cores executor store on_failure batched timeout progressbar",
     ),
-    "simulate draws": (lambda draws: pk.simulate(draws, model=MODEL, **seeded), "draws"),
+    "simulate draws": (partial(pk.simulate, model=MODEL, **seeded), "draws"),
     "simulate_to_store": (partial(pk.simulate_to_store, 20, model=MODEL, **seeded), "store"),
-    "simulate_models": (
-        lambda models=None, draws=20, random_seed=1, store=None: pk.simulate_models(
-            models, draws, random_seed=random_seed, store=store, **quiet
-        ),
-        "models",
-    ),
+    "simulate_models": (partial(pk.simulate_models, draws=20, **seeded), "models"),
     "simulate_models of two": (
-        lambda draws=20, random_seed=1, store=None: pk.simulate_models(
-            {"one": MODEL, "two": MODEL}, draws, random_seed=random_seed, store=store, **quiet
-        ),
+        partial(pk.simulate_models, {"one": MODEL, "two": MODEL}, **{"draws": 20, **seeded}),
         "draws random_seed store",
     ),
     "refine": (
         partial(pk.refine, 400, model=MODEL, **seeded),
-        "model rounds estimator prior_share random_seed cores executor store on_failure batched timeout progressbar",
+        f"model rounds estimator prior_share {OF_ROUNDS}",
     ),
-    "refine draws": (lambda draws: pk.refine(draws, model=MODEL, **seeded), "draws"),
-    "zoom": (
-        partial(pk.zoom, 2000, model=MODEL, **seeded),
-        "model rounds scale noise random_seed cores executor store on_failure batched timeout progressbar",
-    ),
-    "zoom draws": (lambda draws: pk.zoom(draws, model=MODEL, **seeded), "draws"),
+    "refine draws": (partial(pk.refine, model=MODEL, **seeded), "draws"),
+    "zoom": (partial(pk.zoom, 2000, model=MODEL, **seeded), f"model rounds scale noise {OF_ROUNDS}"),
+    "zoom draws": (partial(pk.zoom, model=MODEL, **seeded), "draws"),
     "emulate": (
-        lambda table=SIMULATED, draws=5, model=MODEL, noise=None, random_seed=1, progressbar=False: (
-            pk.emulate(
-                table, draws, model=model, noise=noise, random_seed=random_seed, progressbar=progressbar
-            )
-        ),
+        partial(pk.emulate, table=SIMULATED, draws=5, model=MODEL, **seeded),
         "table draws model noise random_seed",
     ),
     "learn_simulators": (
-        partial(pk.learn_simulators, MODEL, 200, **seeded),
-        "likelihood trials outside random_seed cores executor store on_failure batched timeout progressbar",
-    ),
-    "learn_simulators model": (
-        lambda model, simulations=200: pk.learn_simulators(model, simulations, **seeded),
-        "model",
-    ),
-    "learn_simulators simulations": (
-        lambda simulations: pk.learn_simulators(MODEL, simulations, **seeded),
-        "simulations",
+        partial(pk.learn_simulators, model=MODEL, simulations=200, **seeded),
+        f"model simulations likelihood trials outside {OF_ROUNDS.replace('store ', '')}",
     ),
     "select": (
-        lambda table=TABLE, candidates=("rejection",), random_seed=1, progressbar=False: pk.select(
-            table,
-            candidates=candidates,
-            random_seed=random_seed,
-            progressbar=progressbar,
-        ),
+        partial(pk.select, table=TABLE, candidates=["rejection"], **seeded),
         "table candidates random_seed progressbar",
     ),
     "compare_models": (
-        lambda tables=None, observed=(0.1, 0.2), prior=None, method="nearest_rows", random_seed=1: (
-            pk.compare_models(
-                {"one": TABLE, "two": TABLE} if tables is None else tables,
-                observed,
-                prior,
-                method=method,
-                random_seed=random_seed,
-            )
+        partial(
+            pk.compare_models,
+            tables={"one": TABLE, "two": TABLE},
+            observed=(0.1, 0.2),
+            method="nearest_rows",
+            random_seed=1,
         ),
         "tables observed prior method random_seed",
     ),
@@ -211,110 +170,47 @@ CALLS = {
         "estimators budgets repetitions observations held_out exact modes draws store random_seed cores progressbar",
     ),
     "calibrate": (
-        lambda estimator=pk.Rejection(20), table=TABLE, rows=10, draws=10, around=None, random_seed=1, progressbar=False: (
-            pk.calibrate(
-                estimator,
-                table,
-                rows=rows,
-                draws=draws,
-                around=around,
-                random_seed=random_seed,
-                progressbar=progressbar,
-            )
-        ),
+        partial(pk.calibrate, estimator=pk.Rejection(20), rows=10, draws=10, **OF_TABLE, **quiet),
         "estimator table rows draws around random_seed progressbar",
     ),
     "local_classifier_test": (
-        lambda estimator=pk.Rejection(20), table=TABLE, observed=None, rows=50, permutations=5, random_seed=1: (
-            pk.local_classifier_test(
-                estimator, table, observed, rows=rows, permutations=permutations, random_seed=random_seed
-            )
-        ),
+        partial(pk.local_classifier_test, estimator=pk.Rejection(20), rows=50, permutations=5, **OF_TABLE),
         "estimator table observed rows permutations random_seed",
     ),
-    "misspecification": (
-        lambda table=TABLE, observed=None, random_seed=1: pk.misspecification(
-            table, observed, random_seed=random_seed
-        ),
-        "table observed random_seed",
-    ),
-    "observation_support": (
-        lambda table=TABLE, observed=None: pk.observation_support(table, observed),
-        "table observed",
-    ),
-    "statistic_relevance": (
-        lambda table=TABLE, rows=20, bandwidth="median": pk.statistic_relevance(
-            table, rows=rows, bandwidth=bandwidth
-        ),
-        "table rows bandwidth",
-    ),
+    "misspecification": (partial(pk.misspecification, **OF_TABLE), "table observed random_seed"),
+    "observation_support": (partial(pk.observation_support, table=TABLE), "table observed"),
+    "statistic_relevance": (partial(pk.statistic_relevance, table=TABLE, rows=20), "table rows bandwidth"),
     "statistic_contributions": (
-        lambda estimator=pk.Rejection(20), table=TABLE, groups=None, observed=None, rows=20, random_seed=1, progressbar=False: (
-            pk.statistic_contributions(
-                estimator,
-                table,
-                groups=groups,
-                observed=observed,
-                rows=rows,
-                random_seed=random_seed,
-                progressbar=progressbar,
-            )
-        ),
+        partial(pk.statistic_contributions, estimator=pk.Rejection(20), rows=20, **OF_TABLE, **quiet),
         "estimator table groups observed rows random_seed progressbar",
     ),
-    "predictive_check": (
-        lambda idata=None, model=MODEL, draws=20, bandwidth="median", random_seed=1: pk.predictive_check(
-            idata, model=model, draws=draws, bandwidth=bandwidth, random_seed=random_seed
-        ),
-        "idata",
-    ),
-    "estimator_of": (lambda result: pk.estimator_of(result), "result"),
-    "prior_sensitivity": (lambda result: pk.prior_sensitivity(result), "result"),
+    "predictive_check": (partial(pk.predictive_check, model=MODEL, draws=20, random_seed=1), "idata"),
+    "estimator_of": (pk.estimator_of, "result"),
+    "prior_sensitivity": (pk.prior_sensitivity, "result"),
     "to_arviz": (
-        lambda posterior=POSTERIOR, draws=5, chains=2, random_seed=1, **more: pk.to_arviz(
-            posterior, draws, chains=chains, random_seed=random_seed, **{"table": TABLE, **more}
-        ),
+        partial(pk.to_arviz, posterior=POSTERIOR, draws=5, chains=2, **OF_TABLE),
         "posterior draws chains random_seed table model prior weights estimator timings notes log_densities",
     ),
     "from_dataframe": (
-        lambda df=FRAME, parameters=("a",), statistics=("b",), observed=None, bounds=None, discrete=None: (
-            pk.ReferenceTable.from_dataframe(
-                df,
-                parameters=parameters,
-                statistics=statistics,
-                observed=observed,
-                bounds=bounds,
-                discrete=discrete,
-            )
-        ),
+        partial(pk.ReferenceTable.from_dataframe, df=FRAME, parameters=["a"], statistics=["b"]),
         "df parameters statistics observed bounds discrete",
     ),
     "from_sets": (
-        lambda df=FRAME, sets=None, observed=None, largest=None: pk.ReferenceTable.from_sets(
-            df, [[0.1, 0.2]] * 120 if sets is None else sets, observed=observed, largest=largest
-        ),
+        partial(pk.ReferenceTable.from_sets, df=FRAME, sets=[[0.1, 0.2]] * 120),
         "df sets observed largest",
     ),
-    "with_observed": (lambda observed: TABLE.with_observed(observed), "observed"),
-    "with_statistics": (lambda names: TABLE.with_statistics(names), "names"),
-    "append": (lambda other: TABLE.append(other), "other"),
-    "table.load": (lambda path: pk.ReferenceTable.load(path), "path"),
-    "table.save": (lambda path: TABLE.save(path), "path"),
-    "from_arviz": (lambda idata: pk.ReferenceTable.from_arviz(idata), "idata"),
-    "load": (lambda path: pk.load(path), "path"),
-    "save": (lambda value=FITTED, path="x.npz": pk.save(value, path), "value path"),
-    "StoredTable.open": (lambda path: pk.StoredTable.open(path), "path"),
+    "with_observed": (TABLE.with_observed, "observed"),
+    "with_statistics": (TABLE.with_statistics, "names"),
+    "append": (TABLE.append, "other"),
+    "table.load": (pk.ReferenceTable.load, "path"),
+    "table.save": (TABLE.save, "path"),
+    "from_arviz": (pk.ReferenceTable.from_arviz, "idata"),
+    "load": (pk.load, "path"),
+    "save": (partial(pk.save, value=FITTED, path="x.npz"), "value path"),
+    "StoredTable.open": (pk.StoredTable.open, "path"),
     "fit": (
-        lambda parameters=FRAME, statistics=X, support=None, ratio=None, prior=None, log_prior=None, random_seed=1: (
-            pk.Rejection(20).fit(
-                parameters,
-                statistics,
-                support,
-                ratio=ratio,
-                prior=prior,
-                log_prior=log_prior,
-                random_seed=random_seed,
-            )
+        lambda **given: pk.Rejection(20).fit(
+            **{"parameters": FRAME, "statistics": X, "random_seed": 1, **given}
         ),
         "parameters statistics support ratio prior log_prior random_seed",
     ),
@@ -322,91 +218,61 @@ CALLS = {
         lambda log_prior: pk.KernelLikelihood("location_scale", 50).fit(TABLE, log_prior=log_prior),
         "log_prior",
     ),
-    "condition": (lambda observed: FITTED.condition(observed), "observed"),
-    "weights": (lambda observed: FITTED.weights(observed), "observed"),
+    "condition": (FITTED.condition, "observed"),
+    "weights": (FITTED.weights, "observed"),
     "log_likelihood": (
-        lambda parameters=FRAME[:2], observed=(0.1, 0.2): LIKELIHOOD.log_likelihood(parameters, observed),
+        partial(LIKELIHOOD.log_likelihood, parameters=FRAME[:2], observed=(0.1, 0.2)),
         "parameters observed",
     ),
     "log_likelihoods": (
-        lambda parameters=FRAME[:2], statistics=X[:2]: LIKELIHOOD.log_likelihoods(parameters, statistics),
+        partial(LIKELIHOOD.log_likelihoods, parameters=FRAME[:2], statistics=X[:2]),
         "parameters statistics",
     ),
-    "draw_statistics": (
-        lambda parameters=FRAME[:2], rng=1: LIKELIHOOD.draw_statistics(parameters, rng),
-        "parameters rng",
-    ),
-    "draw": (
-        lambda draws=5, rng=1, smoothing=None: POSTERIOR.draw(draws, rng, smoothing=smoothing),
-        "draws rng smoothing",
-    ),
-    "quantile": (lambda q: POSTERIOR.quantile(q), "q"),
-    "expectation": (lambda f: POSTERIOR.expectation(f), "f"),
+    "draw_statistics": (partial(LIKELIHOOD.draw_statistics, parameters=FRAME[:2], rng=1), "parameters rng"),
+    "draw": (partial(POSTERIOR.draw, draws=5, rng=1), "draws rng smoothing"),
+    "quantile": (POSTERIOR.quantile, "q"),
+    "expectation": (POSTERIOR.expectation, "f"),
     "mmd_test": (
-        lambda x=X, y=X, **more: pk.mmd_test(x, y, permutations=more.pop("permutations", 5), **more),
+        partial(pk.mmd_test, **FEW),
         "x y kernel bandwidth statistic null permutations form features strata random_seed",
     ),
     "hsic_test": (
-        lambda x=X, y=X, **more: pk.hsic_test(x, y, permutations=more.pop("permutations", 5), **more),
+        partial(pk.hsic_test, **FEW),
         "x y kernel bandwidth statistic null permutations form features random_seed",
     ),
-    "block": (lambda block: pk.mmd_test(X, X, form="block", block=block), "block"),
-    "conditional_hsic_test": (
-        lambda x=X, y=X, z=FRAME, random_seed=1: pk.conditional_hsic_test(
-            x, y, z, random_seed=random_seed, permutations=5
-        ),
-        "x y z random_seed",
-    ),
-    "kci_test": (
-        lambda x=X, y=X, z=FRAME, random_seed=1: pk.kci_test(x, y, z, random_seed=random_seed),
-        "x y z random_seed",
-    ),
+    "block": (partial(pk.mmd_test, X, X, form="block"), "block"),
+    "conditional_hsic_test": (partial(pk.conditional_hsic_test, z=FRAME, **FEW), "x y z random_seed"),
+    "kci_test": (partial(pk.kci_test, z=FRAME, **TWO), "x y z random_seed"),
     "witness": (
-        lambda x=X, y=X, at=None, lengthscale=1.0, noise=0.1, measure=None, probability=0.8, random_seed=1: (
-            pk.witness(
-                x,
-                y,
-                at,
-                lengthscale=lengthscale,
-                noise=noise,
-                measure=measure,
-                probability=probability,
-                random_seed=random_seed,
-            )
-        ),
+        partial(pk.witness, lengthscale=1.0, noise=0.1, random_seed=1, **TWO),
         "x y at lengthscale noise measure probability random_seed",
     ),
     "power_curve": (
-        lambda test=pk.mmd_test, simulate=lambda s, rng: (X, X), settings=(1,), repeats=1, level=0.05, random_seed=1: (
-            pk.power_curve(
-                test,
-                simulate,
-                settings,
-                repeats=repeats,
-                level=level,
-                random_seed=random_seed,
-                permutations=5,
-            )
+        partial(
+            pk.power_curve,
+            test=pk.mmd_test,
+            simulate=lambda s, rng: (X, X),
+            settings=(1,),
+            repeats=1,
+            permutations=5,
         ),
         "test simulate settings repeats level random_seed",
     ),
     "embedding": (
-        lambda points=X, lengthscale=1.0, noise=0.1, measure=None, separate=False, landmarks=None: (
-            pk.BayesianKernelEmbedding(lengthscale, noise, measure, separate, landmarks).fit(points)
-        ),
+        lambda points=X, lengthscale=1.0, noise=0.1, **more: pk.BayesianKernelEmbedding(
+            lengthscale, noise, **more
+        ).fit(points),
         "points lengthscale noise measure separate landmarks",
     ),
     "kernel_embedding_model": (
-        lambda data=X[:20], noise=0.1, prior="gamma(1, 1)", separate=False: pk.kernel_embedding_model(
-            data, noise=noise, prior=prior, separate=separate
-        ),
+        partial(pk.kernel_embedding_model, data=X[:20], noise=0.1),
         "data noise prior separate",
     ),
-    "chain_modes": (lambda draws: pk.chain_modes(draws), "draws"),
+    "chain_modes": (pk.chain_modes, "draws"),
     "filter fit": (
-        lambda states=FRAME, observations=X, controls=None, times=None, random_seed=1: pk.KernelBayesFilter(
-            regularisation=0.1, transition_regularisation=0.1
-        ).fit(states, observations, controls=controls, times=times, random_seed=random_seed),
+        lambda **given: pk.KernelBayesFilter(regularisation=0.1, transition_regularisation=0.1).fit(
+            **{"states": FRAME, "observations": X, **given}
+        ),
         "states observations controls times random_seed",
     ),
     "filter pairs": (
@@ -415,58 +281,32 @@ CALLS = {
         ),
         "pairs transitions",
     ),
-    "filter": (
-        lambda observations=X[:5], initial=None, controls=None, times=None: FILTER.filter(
-            observations, initial=initial, controls=controls, times=times
-        ),
-        "observations initial controls times",
-    ),
-    "filter predict": (
-        lambda steps=2, belief=None, controls=None: FILTER.predict(steps, belief, controls=controls),
-        "steps belief controls",
-    ),
-    "filter step": (
-        lambda belief=None, observation=(0.1, 0.2), control=None: FILTER.step(
-            belief, observation, control=control
-        ),
-        "belief observation control",
-    ),
-    "states draw": (lambda draws=2, random_seed=1: STATES.draw(draws, random_seed), "draws random_seed"),
-    "states quantile": (lambda q: STATES.quantile(q), "q"),
+    "filter": (partial(FILTER.filter, observations=X[:5]), "observations initial controls times"),
+    "filter predict": (partial(FILTER.predict, steps=2), "steps belief controls"),
+    "filter step": (partial(FILTER.step, belief=None, observation=(0.1, 0.2)), "belief observation control"),
+    "states draw": (partial(STATES.draw, draws=2), "draws random_seed"),
+    "states quantile": (STATES.quantile, "q"),
     "SetFeatures": (
         lambda sets=([0.1, 0.2], [0.3, 0.5]), parameters=None: pk.SetFeatures(embedding=2, quantiles=2).fit(
             sets, parameters
         ),
         "sets parameters",
     ),
-    "from_bounds": (
-        lambda bounds=None, names=("a", "b"), discrete=(): pk.Support.from_bounds(bounds, names, discrete),
-        "bounds names discrete",
-    ),
+    "from_bounds": (partial(pk.Support.from_bounds, bounds=None, names=("a", "b")), "bounds names discrete"),
     "vector_simulator": (vector, "name fn mean observed"),
     "set_simulator": (sets, "name fn mean observed sizes largest"),
     "LearnedSimulator": (learned, "name likelihood parameters observed group table"),
     "plot_posterior": (
-        lambda posterior=POSTERIOR, prior=None, truth=None, names=None, probability=0.9, random_seed=1, ax=None: (
-            pk.plot_posterior(
-                posterior,
-                prior=prior,
-                truth=truth,
-                names=names,
-                probability=probability,
-                random_seed=random_seed,
-                ax=ax,
-            )
-        ),
+        partial(pk.plot_posterior, posterior=POSTERIOR),
         "posterior prior truth names probability random_seed ax",
     ),
-    "plot_calibration": (lambda calibration: pk.plot_calibration(calibration), "calibration"),
-    "plot_joint_calibration": (lambda calibration: pk.plot_joint_calibration(calibration), "calibration"),
-    "plot_recovery": (lambda calibration: pk.plot_recovery(calibration), "calibration"),
-    "plot_model_choice": (lambda choice: pk.plot_model_choice(choice), "choice"),
-    "plot_accuracy_runtime": (lambda comparison: pk.plot_accuracy_runtime(comparison), "comparison"),
-    "plot_observation_support": (lambda table: pk.plot_observation_support(table), "table"),
-    "plot_posterior_weights": (lambda posterior: pk.plot_posterior_weights(posterior), "posterior"),
+    "plot_calibration": (pk.plot_calibration, "calibration"),
+    "plot_joint_calibration": (pk.plot_joint_calibration, "calibration"),
+    "plot_recovery": (pk.plot_recovery, "calibration"),
+    "plot_model_choice": (pk.plot_model_choice, "choice"),
+    "plot_accuracy_runtime": (pk.plot_accuracy_runtime, "comparison"),
+    "plot_observation_support": (pk.plot_observation_support, "table"),
+    "plot_posterior_weights": (pk.plot_posterior_weights, "posterior"),
 }
 SETTINGS = {
     pk.Rejection: "scale parameter_bandwidth",

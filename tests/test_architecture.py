@@ -1,7 +1,6 @@
 """Layers of the package: no import upwards, no circles, PyMC and ArviZ each in one place, extras optional."""
 
 import ast
-import pydoc
 import re
 import subprocess
 import sys
@@ -51,8 +50,6 @@ KNOW_PYMC = {ARVIZ, EMBEDDING_MODEL, "popgen/demography.py"}
 HEAVY = {"arviz", "matplotlib", "pandas", "pymc", "pytensor", "xarray", "zarr"}
 FILES = sorted(PACKAGE.rglob("*.py"))
 READMES = [PACKAGE.parent / "README.md", *sorted(PACKAGE.parent.glob("case_studies/**/README.md"))]
-FOLDERS = sorted(path.parent for path in PACKAGE.rglob("__init__.py"))
-STUDIES = PACKAGE.parent / "case_studies"
 
 
 def inside(path):
@@ -191,15 +188,6 @@ def test_public_names_resolve_and_are_listed():
         _ = pk.localized
 
 
-def test_help_fits_a_screen_and_says_where_to_begin():
-    text = pydoc.plain(pydoc.render_doc(pk)).splitlines()
-    assert len(text) <= 50
-    assert any("Begin with `sample_abc`" in line for line in text[:8])
-    everything = {}
-    exec("from pymc_kbr import *", everything)
-    assert set(pk.__all__) <= set(everything)
-
-
 def test_type_checkers_read_the_same_names_from_the_same_places():
     names = {}
     for node in ast.parse((PACKAGE / "__init__.pyi").read_text()).body:
@@ -213,29 +201,6 @@ def test_type_checkers_read_the_same_names_from_the_same_places():
     assert listed == set(pk.__all__)
 
 
-def paths_named(readme):
-    """Links inside the project, and what stands in backquotes and looks like a file or a folder."""
-    text = readme.read_text()
-    links = {link.split("#")[0] for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link}
-    without_links = re.sub(r"\[[^\]]*\]\(", "(", text)
-    return links | set(re.findall(r"`([\w./]+(?:\.py|\.md|\.csv|/))`", without_links))
-
-
-@pytest.mark.parametrize("folder", FOLDERS, ids=inside)
-def test_readmes_name_what_is_there(folder):
-    readme = folder / "README.md"
-    for name in paths_named(readme) if readme.exists() else ():
-        places = [parent / name for parent in (folder, PACKAGE, PACKAGE.parent)]
-        assert any(place.exists() for place in places), f"{name} is named and is not there"
-
-
-def test_the_readme_of_the_studies_names_all_of_them():
-    named = paths_named(STUDIES / "README.md")
-    there = {path.parent.name + "/README.md" for path in STUDIES.glob("*/README.md")}
-    files = {path.name for path in STUDIES.glob("*.py")} - {"__init__.py"}
-    assert there | files <= named
-
-
 @pytest.mark.parametrize("readme", READMES, ids=lambda path: path.parent.name)
 def test_commands_and_links_of_the_readmes_lead_somewhere(readme):
     text, root = readme.read_text(), PACKAGE.parent
@@ -244,17 +209,3 @@ def test_commands_and_links_of_the_readmes_lead_somewhere(readme):
     for module in re.findall(r"python3? -m ((?:case_studies|tests|pymc_kbr)[\w.]*)", text):
         path = root.joinpath(*module.rstrip(".").split("."))
         assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), module
-
-
-def test_the_map_finds_each_equation_in_its_file():
-    rows = re.findall(r"^\|.*\|(.*)\|$", (PACKAGE / "README.md").read_text(), re.MULTILINE)
-    found = 0
-    for named in (re.findall(r"`([\w./]+)`", row) for row in rows):
-        files = [PACKAGE / name for name in named if name.endswith(".py")]
-        for name in set(named) - {path.relative_to(PACKAGE).as_posix() for path in files}:
-            if files and not name.endswith("/"):
-                texts = [path.read_text() for path in files]
-                last = name.split(".")[-1]
-                assert any(re.search(rf"\b(def|class) {last}\b", text) for text in texts), name
-                found += 1
-    assert found

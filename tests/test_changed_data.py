@@ -68,11 +68,10 @@ def test_data_that_did_not_change_say_nothing(simulated):
     assert abs(mean) < 0.06
 
 
-@pytest.mark.parametrize("changed", [np.zeros(6), np.zeros(1)])
-def test_data_of_another_size_are_refused(simulated, changed):
+def test_data_of_another_size_are_refused(simulated):
     model, table = simulated
     with model:
-        pm.set_data({"data": changed})
+        pm.set_data({"data": np.zeros(6)})
     with pytest.raises(ValueError, match="another size"):
         mean_of(model, table)
 

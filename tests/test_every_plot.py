@@ -1,7 +1,6 @@
 """Every plot of the package takes ``ax=``, draws there and returns it; without one it makes its own."""
 
 import ast
-import inspect
 from functools import cache
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import pytest
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
-from matplotlib.axes import Axes
 
 import pymc_kbr as pk
 from pymc_kbr.checking.statistic_contributions import StatisticContributions
@@ -152,24 +150,6 @@ def test_plots_draw_on_the_axes_that_are_passed_and_return_them(name):
         plot(ax=[*axes[0], axes[0, 0]])
 
 
-@pytest.mark.parametrize("name", PLOTS)
-def test_plots_make_axes_of_their_own(name):
-    plot, count = PLOTS[name]
-    returned = plot()
-    assert len(plt.get_fignums()) == 1
-    assert all(isinstance(axis, Axes) for axis in np.atleast_1d(returned))
-    assert (count == 1 and isinstance(returned, Axes)) or len(returned) == count
-
-
-def test_the_name_before_ax_warns_and_works():
-    _, axes = plt.subplots(1, 2)
-    with pytest.warns(FutureWarning, match="called `ax=` now"):
-        returned = pk.plot_calibration(calibration(), axes=axes)
-    assert returned[0] is axes[0]
-    with pytest.raises(TypeError, match="write `ax`"):
-        pk.plot_calibration(calibration(), ax=axes, axes=axes)
-
-
 def test_a_posterior_is_drawn_with_its_prior_and_the_truth():
     found = pk.plot_posterior(posterior(), prior=table(), truth={"a": 0.1, "b": 0.2}, random_seed=1)
     words = [text.get_text() for text in found[0].get_legend().get_texts()]
@@ -201,9 +181,3 @@ def test_a_witness_of_two_columns_has_colours_and_of_three_is_refused():
     assert len(axis.collections[0].get_offsets()) == 40
     with pytest.raises(ValueError, match="has 3 columns; one or two"):
         pk.witness(x, y, lengthscale=1.0).plot()
-
-
-def test_signatures_say_ax():
-    for name in pk.__all__:
-        if name.startswith("plot_"):
-            assert "ax" in inspect.signature(getattr(pk, name)).parameters, name

@@ -79,7 +79,7 @@ ONE = {
     "data set": lambda row, names: data_array(row[None], names)[0].to_dataset("column"),
 }
 orders = st.permutations(range(3))
-few = settings(max_examples=6, deadline=None)
+few = settings(max_examples=3, deadline=None)
 
 
 @few
@@ -152,32 +152,17 @@ def test_estimators_are_fitted_to_any_container(kind):
     np.testing.assert_array_equal(fitted.weights({"t": 0.9, "s": 0.1, "u": 0.2}), expected)
 
 
-@pytest.mark.parametrize("kind", ROWS)
-def test_filters_and_tests_read_labels(kind):
+def test_filters_and_tests_read_labels():
     fitted = pk.KernelBayesFilter(regularisation=0.1, transition_regularisation=0.1).fit(THETA, X)
     rows, names = X.to_numpy()[:5, ::-1], NAMES[::-1]
-    labelled = ROWS[kind](rows, names)
+    labelled = pd.DataFrame(rows, columns=names)
     np.testing.assert_array_equal(fitted.filter(labelled).weights, fitted.filter(X[:5].to_numpy()).weights)
     both = [THETA, THETA], [X, X[names]]
     one = pk.KernelBayesFilter(regularisation=0.1, transition_regularisation=0.1).fit(*both)
     two = pk.KernelBayesFilter(regularisation=0.1, transition_regularisation=0.1).fit(both[0], [X, X])
     np.testing.assert_array_equal(one.filter(X[:5]).weights, two.filter(X[:5]).weights)
-    if kind not in ("dicts", "series"):
-        one, two = (
-            pk.mmd_test(X, x, permutations=9, random_seed=1)
-            for x in (ROWS[kind](X.to_numpy()[:, ::-1], names), X)
-        )
-        assert one.statistic == pytest.approx(two.statistic, abs=1e-12)
-
-
-def test_a_step_of_a_filter_reads_labels():
-    fitted = pk.KernelBayesFilter(regularisation=0.1, transition_regularisation=0.1).fit(THETA, X)
-    plain = fitted.step(None, [0.1, 0.9, 0.2]).weights
-    for row in ({"u": 0.2, "s": 0.1, "t": 0.9}, pd.DataFrame({"u": [0.2], "s": [0.1], "t": [0.9]})):
-        np.testing.assert_array_equal(fitted.step(None, row).weights, plain)
-    draws = THETA.to_numpy()[:30]
-    one, two = (fitted.filter(X[:3], initial=each) for each in (THETA[["b", "a"]][:30], draws))
-    np.testing.assert_array_equal(one.weights, two.weights)
+    one, two = (pk.mmd_test(X, x, permutations=9, random_seed=1) for x in (X[names], X))
+    assert one.statistic == pytest.approx(two.statistic, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -186,32 +171,20 @@ def test_a_step_of_a_filter_reads_labels():
         ({"s": 1.0, "t": 2.0}, ValueError, r"lacks \['u'\]"),
         ({"s": 1.0, "t": 2.0, "u": 0.0, "v": 0.0}, ValueError, r"the unknown \['v'\]"),
         ({"s": [1.0, 2.0], "t": 2.0, "u": 0.0}, ValueError, "the shapes"),
-        ({}, ValueError, "no entries"),
         (pd.Series([1.0, 2.0, 3.0], index=[2, 1, 0]), ValueError, r"lacks \['s', 't', 'u'\]"),
         (xr.DataArray(np.ones((3, 3)), dims=("k", "d")), ValueError, "no coordinate says which"),
         (pd.DataFrame({"s": ["x"], "t": [1.0], "u": [2.0]}), TypeError, "'s'"),
         (pd.DataFrame({"s": pd.Categorical(["x"]), "t": [1.0], "u": [2.0]}), TypeError, "'s': 'category'"),
         (pd.DataFrame({"s": pd.to_datetime(["2020"]), "t": [1.0], "u": [2.0]}), TypeError, "datetime64"),
-        (xr.DataArray(np.ones(3, dtype="m8[s]")), TypeError, "timedelta64"),
         ([1.0, 2**53 + 1, 2], ValueError, r"such as 9007199254740993"),
-        ([1.0, 2.0**53 + 2, 2**60], None, ""),
         (pd.Series({"s": 2**53 + 1, "t": 0.5, "u": 1}, dtype=object), ValueError, "9007199254740993"),
         ([1.0, 10**400, 2], ValueError, "such as a whole number of 1329 bits"),
         ([1.0, None, 2.0], TypeError, "there is None in .*NaN where one is missing"),
         ({"s": 1.0, "t": pd.NA, "u": 2.0}, TypeError, "there is <NA> in .*'t'"),
-        (
-            np.array([1, 2**53 + 1, 2]),
-            ValueError,
-            r"beyond 2\*\*53 in the observation, such as 9007199254740993",
-        ),
-        (np.array([1, 2**60, 2]), None, ""),
         ([{"s": 1.0, "t": 1.0, "u": 2.0}, [1.0, 2.0, 3.0]], ValueError, "give all of them the same"),
     ],
 )
 def test_what_labels_do_not_tell_is_refused(value, error, words):
-    if error is None:
-        in_order("the observation", value, NAMES, "names")
-        return
     with pytest.raises(error, match=words):
         FITTED.condition(value)
 
@@ -257,24 +230,6 @@ def test_variables_of_several_entries_are_put_in_order():
     np.testing.assert_array_equal(in_order("it", draws, names, "names"), expected)
 
 
-def test_chains_are_recognised_by_their_dimension():
-    draws = np.random.default_rng(1).normal([[0.5], [3.0], [3.0]], 0.1, size=(3, 100))
-    named = xr.DataArray(draws, dims=("chain", "draw"))
-    for each in (draws, named, named.T, pd.DataFrame(draws)):
-        assert pk.chain_modes(each).mode.tolist() == [0, 1, 1]
-
-
-def test_every_reader_takes_a_data_frame_of_one_row():
-    row, turned = np.array([0.1, 0.9, 0.2]), pd.DataFrame({"u": [0.2], "s": [0.1], "t": [0.9]})
-    assert pk.observation_support(TABLE, turned).distance == pk.observation_support(TABLE, row).distance
-    one, two = (
-        pk.local_classifier_test(pk.Rejection(20), TABLE, x, rows=30, permutations=3, random_seed=1)
-        for x in (turned, row)
-    )
-    assert one.statistic == two.statistic
-    np.testing.assert_array_equal(TABLE.with_observed(turned).observed, row)
-
-
 def test_labels_are_found_wherever_a_container_keeps_them():
     polars = pytest.importorskip("polars")
     rows = pd.DataFrame({"u": [0.2, 0.3], "s": [0.1, 0.4], "t": [0.9, 0.8]})
@@ -300,14 +255,7 @@ def test_entries_with_other_labels_of_rows_are_refused():
         pk.ReferenceTable.from_dataframe(x, parameters=["s"], statistics=["t", "u"])
 
 
-def test_masked_columns_are_gaps():
-    columns = {name: X[name].to_numpy() for name in NAMES}
-    columns["t"] = np.ma.array(columns["t"], mask=np.arange(60) == 7)
-    with pytest.raises(ValueError, match="row 7 in 't'"):
-        pk.ReferenceTable.from_dataframe(columns, parameters=["s"], statistics=["t", "u"])
-
-
-@pytest.mark.parametrize("kind", ["pandas", "polars", "lazy", "pyarrow", "duckdb", "dict", "data set"])
+@pytest.mark.parametrize("kind", ["polars", "lazy", "pyarrow", "duckdb", "dict", "data set"])
 def test_columns_that_are_not_named_may_hold_anything(kind):
     frame = X.assign(when=pd.to_datetime("2020-01-01"), who="me")
     narwhals = pytest.importorskip("narwhals")
@@ -324,10 +272,3 @@ def test_columns_that_are_not_named_may_hold_anything(kind):
     np.testing.assert_array_equal(table.statistics, X[["t", "u"]])
     with pytest.raises((TypeError, ValueError), match="'who'"):
         pk.ReferenceTable.from_dataframe(made, parameters=["s"], statistics=["t", "who"])
-
-
-def test_a_data_set_of_one_labelled_row_is_a_row():
-    frame = pd.DataFrame({"u": [1.0, 3.0], "v": [2.0, 5.0]})
-    for row in ({"v": 2.0, "u": 1.0}, frame[["v", "u"]].to_records(index=False)[0]):
-        table = pk.ReferenceTable.from_sets(pd.DataFrame({"a": [1.0, 2.0]}), [frame, row])
-        assert table.data_sets("data")[1].tolist() == [[1.0, 2.0]]

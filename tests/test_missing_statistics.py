@@ -62,7 +62,7 @@ def test_every_pattern_of_gaps_gives_the_posterior_of_the_rest(linear):
         assert posterior.statistics == tuple(NAMES[i] for i in there)
 
 
-@pytest.mark.parametrize("name", sorted(set(pk.ESTIMATORS) - {"kernel_likelihood"}))
+@pytest.mark.parametrize("name", ["adjusted", "conditional_mean", "kbr", "localised", "rejection"])
 def test_it_is_the_estimator_on_these_columns(name, rows):
     """A fit to the columns that are there, by the same settings, is the same."""
     theta, x = rows[0][:400], rows[1][:400]
@@ -93,14 +93,6 @@ def test_another_prior_stays(rows):
     np.testing.assert_allclose(fitted.condition(with_gaps([1])).mean()[0], 1.0, atol=0.2)
 
 
-def test_the_rows_stay_what_they_were(rows):
-    theta, x = rows[0].copy(), rows[1].copy()
-    fitted = pk.Adjusted(adjustment="local_linear").fit(theta, x)
-    before = fitted.condition(with_gaps([0, 2])).atoms
-    x[:] = 0.0
-    np.testing.assert_array_equal(fitted.condition(with_gaps([0, 2])).atoms, before)
-
-
 def test_the_result_names_what_was_used(linear):
     result = linear.condition(with_gaps([0, 3])).to_arviz(20, random_seed=1)
     assert result["posterior"].attrs["statistics_used"] == "s\nv"
@@ -118,14 +110,6 @@ def test_some_of_the_statistics_are_asked_for(table):
     assert pk.ReferenceTable.from_arviz(result).statistic_names == NAMES
     mean = result["posterior"]["a"].to_numpy().mean()
     np.testing.assert_allclose(mean, exact_mean(with_gaps([0, 3]))[0], atol=0.25)
-
-
-def test_a_part_of_a_table(table):
-    part = table.with_observed(X).with_statistics(["u", "s"])
-    np.testing.assert_array_equal(part.statistics, table.statistics[:, [2, 0]])
-    np.testing.assert_array_equal(part.observed, X[[2, 0]])
-    assert part.statistic_names == ["u", "s"]
-    assert len(part) == len(table)
 
 
 def test_a_table_with_gaps_in_its_observation(table, tmp_path):
@@ -174,12 +158,10 @@ def test_models_are_compared_by_what_is_there(table):
 
 def test_what_is_missed(table):
     found = pk.statistic_contributions(
-        pk.Adjusted(adjustment="local_linear"), table, rows=150, random_seed=1, progressbar=False
+        pk.Adjusted(adjustment="local_linear"), table, rows=100, random_seed=1, progressbar=False
     )
     lines = found.summary()
-    assert list(lines.columns) == [
-        "score_rises_by", "standard_error", "contraction_lost[a]", "contraction_lost[b]"
-    ]  # fmt: skip
+
     # The exact variances say which statistic is missed most by which parameter.
     lost = {}
     for i, name in enumerate(NAMES):
@@ -199,8 +181,6 @@ def test_what_is_missed(table):
         progressbar=False,
     )
     assert list(near.summary().index) == ["s"]
-    assert "What statistics contribute" in repr(near)
-    assert len(near.plot().patches) == 1
 
 
 def _covariance(there):
@@ -227,7 +207,5 @@ def test_refusals(linear, table, rows):
         pk.statistic_contributions("rejection", table.with_statistics(["s"]))
     with pytest.raises(ValueError, match="leave rounds out"):
         pk.sample_abc(statistics=["s"], rounds=2)
-    scaled = pk.Rejection(scale=linear.table_.scaler) if "scale" in pk.Rejection().get_params() else None
-    if scaled is not None:
-        with pytest.raises(ValueError, match="fitted to all of them"):
-            scaled.fit(*rows).condition(with_gaps([0]))
+    with pytest.raises(ValueError, match="fitted to all of them"):
+        pk.Rejection(scale=linear.table_.scaler).fit(*rows).condition(with_gaps([0]))

@@ -9,7 +9,7 @@ import pymc as pm
 import pytest
 
 import pymc_kbr as pk
-from tests.statistical import how_long, waiting_times
+from tests.statistical import waiting_times
 from tests.statistical.waiting_times import EXACT
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -58,17 +58,6 @@ def test_the_exact_posterior_is_that_of_the_command():
         exact_mean, exact_width = EXACT[name]
         assert abs(mean - exact_mean) < 4 * 0.045 * exact_width
         assert width == pytest.approx(exact_width, rel=4 * 0.032)
-
-
-def test_the_table_of_how_long_is_that_of_its_figures():
-    text = (DOCS / "how_long.md").read_text(encoding="utf-8")
-    assert f"<!-- how_long -->\n{how_long.markdown()}\n<!-- end of how_long -->" in text
-    lines = how_long.read_figures(how_long.FIGURES)
-    assert len(lines) == 20
-    assert len({line["kind"] for line in lines}) == 10
-    for simulations in how_long.SIMULATIONS:
-        errors = [abs(float(line["error"])) for line in lines if int(line["simulations"]) == simulations]
-        assert f"{max(errors):.2f}" in text.split("**Accuracy**")[1].splitlines()[0]
 
 
 def test_what_a_result_says_explains_every_attribute():

@@ -66,27 +66,10 @@ def test_its_posterior_is_the_exact_one(idata, data):
     assert draws.std() == pytest.approx(deviation, rel=4 / np.sqrt(2 * size) + 0.05)
 
 
-def test_another_prior_is_taken_by_auto(data):
-    model, sceptical = make_model(data), make_model(data, (0.0, 0.2))
-    table = pk.simulate(1000, model=model, random_seed=1, progressbar=False)
-    few = ["localised", "adjusted", pk.KernelLikelihood("location_scale")]
-    given = {"reference_table": table, "model": model, "prior": sceptical, "candidates": few}
-    found = pk.sample_abc(1000, random_seed=1, progressbar=False, **given)
-    precision = 1 / 0.04 + 30
-    draws = np.asarray(found["posterior"]["mean"]).ravel()
-    size = found["posterior"].attrs["effective_sample_size"]
-    assert abs(draws.mean() - data.sum() / precision) < precision**-0.5 * (4 / np.sqrt(size) + 0.2)
-
-
 def test_an_observation_outside_warns_on_the_screen_and_in_the_result(data):
     with make_model(data + 50.0), pytest.warns(pk.PosteriorWarning, match="outside what was simulated"):
         found = pk.sample_abc(100, simulations=500, estimator="rejection", random_seed=1, progressbar=False)
     assert "outside: " in found["posterior"].attrs["warnings"]
-
-
-def test_few_accepted_rows_warn(data):
-    with make_model(data), pytest.warns(pk.PosteriorWarning, match="effective sample size"):
-        pk.sample_abc(100, simulations=500, estimator=pk.Rejection(10), random_seed=1, progressbar=False)
 
 
 def test_the_predictive_check_accepts_the_model_and_sees_what_the_mean_does_not(idata, data):
@@ -132,12 +115,12 @@ def test_a_calibration_corrects_the_draws_and_says_so(data):
     model = make_model(data)
     table = pk.simulate(2000, model=model, random_seed=1, progressbar=False)
     blunt = pk.Rejection(100)
-    calibration = pk.calibrate(blunt, table, rows=300, random_seed=0, progressbar=False)
+    calibration = pk.calibrate(blunt, table, rows=100, random_seed=0, progressbar=False)
     arguments = {"reference_table": table, "model": model, "estimator": blunt, "random_seed": 1}
     plain = pk.sample_abc(500, **arguments)
     moved = pk.sample_abc(500, calibration=calibration, **arguments)
     assert "recalibrated" not in plain["posterior"].attrs
-    assert "300 held-out rows" in moved["posterior"].attrs["recalibrated"]
+    assert "100 held-out rows" in moved["posterior"].attrs["recalibrated"]
     expected = calibration.recalibrated(np.asarray(plain["posterior"]["mean"]).reshape(-1, 1))
     np.testing.assert_allclose(np.asarray(moved["posterior"]["mean"]).ravel(), expected[:, 0])
     small = pk.Calibration(
@@ -159,28 +142,6 @@ def small(observed=(0.4, 0.6), support=None, n=400):
     return made if support is None else dataclasses.replace(made, support=support)
 
 
-@pytest.mark.parametrize("estimator", [pk.Rejection(50), pk.Adjusted(pk.Rejection(50)), pk.Localised(50)])
-def test_draws_are_those_of_the_seed(estimator):
-    def draws(seed):
-        found = pk.sample_abc(
-            60, reference_table=small(), estimator=estimator, random_seed=seed, progressbar=False
-        )
-        return np.asarray(found["posterior"]["a"]).ravel()
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", pk.PosteriorWarning)
-        one, again, other = draws(1), draws(1), draws(2)
-    assert np.array_equal(one, again)
-    assert not np.any(one == other)
-
-
-def test_the_predictive_check_is_that_of_its_seed(idata, data):
-    with make_model(data):
-        one, again, other = (pk.predictive_check(idata, draws=20, random_seed=s) for s in (1, 1, 2))
-    assert np.array_equal(one.simulated["y"], again.simulated["y"])
-    assert not np.any(one.simulated["y"] == other.simulated["y"])
-
-
 def test_recalibrated_draws_outside_the_support_are_refused():
     """Parts of one; each moved by itself, they no longer add up to it."""
     table = small(support=pk.Support(2, (Block((0, 1), (Simplex(),)),)))
@@ -196,16 +157,6 @@ def test_recalibrated_draws_outside_the_support_are_refused():
     np.testing.assert_allclose(np.asarray(draws["a"]) + np.asarray(draws["b"]), 1.0)
     with pytest.raises(ValueError, match="lie on a surface"):
         pk.sample_abc(50, calibration=calibration, progressbar=False, **arguments)
-
-
-def test_a_line_is_shown_while_an_estimator_is_fitted(capsys):
-    arguments = {"reference_table": small(), "estimator": "conditional_mean", "random_seed": 1}
-    pk.sample_abc(10, progressbar=False, **arguments)
-    assert capsys.readouterr().out == ""
-    pk.sample_abc(10, progressbar=True, **arguments)
-    words = capsys.readouterr().out
-    assert words.count("Fitting ConditionalMean") == 1
-    assert words.count("Conditioning ConditionalMean") == 1
 
 
 def test_draws_beyond_all_numbers_are_refused_with_their_number():

@@ -53,28 +53,22 @@ def observed(arrays):
 
 STREAMED = {
     "rejection": pk.Rejection(100),
-    "rejection_share": pk.Rejection(0.02, kernel="epanechnikov"),
-    "rejection_unscaled": pk.Rejection(50, scale=False),
-    "localised": pk.Localised(150),
+    "rejection_unscaled": pk.Rejection(0.05, kernel="epanechnikov", scale=False),
     "localised_matern": pk.Localised(80, 2.0, 1e-3, kernel="matern"),
-    "nadaraya_watson": pk.NadarayaWatson(0.7),
     "nadaraya_watson_compact": pk.NadarayaWatson(7.0, kernel="epanechnikov"),
-    "adjusted": pk.Adjusted(),
     "adjusted_localised": pk.Adjusted(pk.Localised(150), "local_linear"),
-    "adjusted_heteroscedastic": pk.Adjusted(pk.Rejection(100), "heteroscedastic_local_linear"),
     "adjusted_spread": pk.Adjusted(pk.Rejection(0.2), "heteroscedastic_kernel_ridge"),
-    "adjusted_by_nothing": pk.Adjusted(pk.NadarayaWatson(7.0, kernel="epanechnikov"), "none"),
     "nystroem": pk.ConditionalMean(solver=Nystroem(40)),
     "leverage": pk.ConditionalMean(2.0, 1e-3, solver=Nystroem(40, "leverage")),
     "random_features": pk.ConditionalMean(2.0, 1e-3, solver=RandomFeatures(300)),
     "kbr": pk.KernelBayes(2.0, 1e-6, solver=Nystroem(40)),
-    "iw_kbr": pk.ImportanceWeightedKernelBayes(2.0, 1e-3, solver=Nystroem(40)),
     "exact": pk.ConditionalMean(2.0, 1e-3),
 }
 
 
-@pytest.mark.parametrize("source", [as_dask, as_hdf5])  # Zarr below, for every estimator
-@pytest.mark.parametrize("name", ["localised", "nystroem"])
+@pytest.mark.parametrize(  # Zarr below, for every estimator
+    ("name", "source"), [("localised_matern", as_dask), ("nystroem", as_hdf5)]
+)
 def test_any_source_gives_what_arrays_give(arrays, name, source):
     compare(STREAMED[name], arrays, [source(side) for side in arrays])
 
@@ -147,16 +141,6 @@ def test_streamed_operators_are_those_in_memory(arrays, rule):
         np.testing.assert_allclose(there.solve(right), solved, atol=1e-8 * np.abs(solved).max())
 
 
-def test_a_pass_for_each_block_of_pivots(arrays, monkeypatch):
-    passes: list[int] = []
-    blocks = Chunks.blocks
-    monkeypatch.setattr(Chunks, "blocks", lambda self: (passes.append(1), blocks(self))[1])
-    RandomlyPivotedCholesky(60, block=20).gram(
-        Gaussian(1.0), Chunks(as_zarr(arrays[1])), np.random.default_rng(0), 1.0
-    )
-    assert len(passes) <= 1 + 6  # the diagonal; of each block of 20 proposals at least ten become pivots
-
-
 def test_full_rank_is_the_exact_conditional_mean(arrays):
     theta, x = arrays[0][:200], arrays[1][:200]
     settings = {"bandwidth": 1.0, "regularisation": 1e-3}
@@ -164,15 +148,6 @@ def test_full_rank_is_the_exact_conditional_mean(arrays):
     full = pk.ConditionalMean(**settings, solver=RandomlyPivotedCholesky(200, tolerance=0))
     full.fit(as_zarr(theta), as_zarr(x), random_seed=0)
     np.testing.assert_allclose(full.weights(observed(arrays)), exact.weights(observed(arrays)), atol=1e-7)
-
-
-@pytest.mark.parametrize("count", [1, 7, ROWS])
-def test_merged_neighbours_are_those_of_the_tree(arrays, count):
-    x = arrays[1] / arrays[1].std(axis=0)
-    far = np.vstack([x[:5], x[:2] + 100.0])
-    (d, rows), (e, found) = (neighbours_of(p).query(far, count) for p in (x, Chunks(as_zarr(x))))
-    np.testing.assert_allclose(e, d, atol=1e-9)
-    np.testing.assert_array_equal(found, rows)
 
 
 def test_ties_and_duplicates_do_not_lose_rows():

@@ -14,6 +14,7 @@ import pymc_kbr as pk
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.estimators.likelihood.success import Success, weighting_of
 from pymc_kbr.tables.origin import Failures
+from tests.models import AS_WRITTEN
 
 OBSERVED, NOISE, EDGE = 0.4, 0.3, 0.3
 GRID = np.linspace(0, 1, 20_001)[1:-1]
@@ -83,11 +84,10 @@ def shares(theta, draws=5_000, seed=9):
         (edge, 1, 0.01),
         (hole, 1, 0.02),
         (lambda t: (4 * t[:, 0] * t[:, 1] > 1).astype(float), 2, 0.02),
-        (lambda t: 1 - 0.02 * t[:, 0], 1, 0.01),
         (lambda t: 0.2 * t[:, 0], 1, 0.02),
         (always(0.7), 1, 0.03),
     ],
-    ids=["smooth", "edge", "hole", "edge of two", "rare failures", "mostly failures", "independent"],
+    ids=["smooth", "edge", "hole", "edge of two", "mostly failures", "independent"],
 )
 def test_the_probability_is_learnt(probability, parameters, error):
     table = drawn(probability, parameters=parameters)
@@ -98,39 +98,12 @@ def test_the_probability_is_learnt(probability, parameters, error):
     assert found.share == pytest.approx(len(table) / 4000)
 
 
-def test_failures_that_do_not_depend_on_the_parameters_change_no_posterior():
-    table = drawn(always(0.7))
-    found = weighting_of(table)
-    assert found.success.constant
-    assert found.ratio is None
-    condition = weighting_of(table.with_on_failure("condition"))
-    assert condition.ratio is None
-    without = dataclasses.replace(table, failures=Failures.none(1))
-    posterior, before = (
-        pk.KernelLikelihood("location_scale").fit(each, random_seed=1).condition([OBSERVED])
-        for each in (table, without)
-    )
-    assert abs(posterior.mean()[0] - before.mean()[0]) < 0.02
-    assert posterior.settings["log_evidence"] - before.settings["log_evidence"] == pytest.approx(
-        np.log(len(table) / 4000), abs=0.02
-    )
-
-
-def test_it_is_learnt_once_and_the_same_again():
-    table = drawn(square, rows=800)
-    first = weighting_of(table).success
-    assert weighting_of(table.with_observed([0.3])).success is first
-    again = dataclasses.replace(table, failures=table.failures.some(np.arange(len(table.failures))))
-    at = shares(1)
-    np.testing.assert_array_equal(weighting_of(again).success(at), first(at))
-
-
 def test_pytensor_has_the_same_numbers_and_their_gradients():
     table = drawn(lambda t: t[:, 0] * t[:, 1], parameters=2, rows=1500)
     success, theta = weighting_of(table).success, pt.dmatrix("theta")
     logs = success.log_probability(theta, pt)
     at = 0.05 + 0.9 * shares(2, 30)
-    compiled = function([theta], [logs, grad(logs.sum(), theta)])
+    compiled = function([theta], [logs, grad(logs.sum(), theta)], mode=AS_WRITTEN)
     values, gradients = compiled(at)
     np.testing.assert_allclose(values, success.log_probability(at), rtol=1e-10, atol=1e-10)
     for column, step in enumerate(1e-6 * np.eye(2)):
@@ -144,7 +117,6 @@ ESTIMATORS = {
     "adjusted": (lambda: pk.Adjusted(pk.Rejection(0.2), "local_linear"), 0.03),
     "localised": (pk.Localised, 0.03),
     "kernel_bayes": (lambda: pk.KernelBayes(solver="nystroem"), 0.03),
-    "importance_weighted": (pk.ImportanceWeightedKernelBayes, 0.03),
     "kernel_density": (lambda: pk.KernelDensity(particles=4000), 0.05),
 }
 
@@ -160,7 +132,9 @@ CASES = [("square", "drop"), ("square", "condition"), ("edge", "drop")]
 
 @pytest.mark.parametrize(
     ("name", "where", "meaning"),
-    [(name, *case) for name in ESTIMATORS for case in CASES] + [("kernel_likelihood", "edge", "condition")],
+    [("kernel_likelihood", *case) for case in [*CASES, ("edge", "condition")]]
+    + [(name, *CASES[number % 3]) for number, name in enumerate(ESTIMATORS)]
+    + [("adjusted", "square", "condition")],
 )
 def test_every_estimator_has_the_exact_posterior(tables, name, meaning, where):
     probability = {"square": square, "edge": edge}[where]
@@ -178,8 +152,10 @@ def test_every_estimator_has_the_exact_posterior(tables, name, meaning, where):
         assert posterior.settings["log_evidence"] == pytest.approx(evidence, abs=0.07)
 
 
-@pytest.mark.parametrize("name", ["kernel_likelihood", "adjusted", "kernel_bayes"])
-@pytest.mark.parametrize(("where", "meaning"), CASES)
+@pytest.mark.parametrize(
+    ("name", "where", "meaning"),
+    [("kernel_likelihood", *CASES[0]), ("adjusted", *CASES[1]), ("kernel_bayes", *CASES[2])],
+)
 def test_under_another_prior_too(tables, name, meaning, where):
     probability = {"square": square, "edge": edge}[where]
     make, error = ESTIMATORS[name]
@@ -206,11 +182,10 @@ def test_each_of_several_trials_has_succeeded(tables):
 
 def test_an_edge_of_two_parameters_and_a_hole_are_not_crossed():
     table = drawn(lambda t: (4 * t[:, 0] * t[:, 1] > 1).astype(float), parameters=2)
-    for name in ("kernel_likelihood", "adjusted"):
-        for meaning in ("drop", "condition"):
-            fitted = ESTIMATORS[name][0]().fit(table.with_on_failure(meaning), random_seed=1)
-            draws = fitted.condition([0.2]).draw(4000, 1)
-            assert np.mean(4 * draws.prod(axis=1) < 0.97) < 0.02
+    for name, meaning in (("kernel_likelihood", "drop"), ("adjusted", "condition")):
+        fitted = ESTIMATORS[name][0]().fit(table.with_on_failure(meaning), random_seed=1)
+        draws = fitted.condition([0.2]).draw(4000, 1)
+        assert np.mean(4 * draws.prod(axis=1) < 0.97) < 0.02
     table = drawn(hole, rows=2500)
     for name in ("kernel_likelihood", "adjusted"):
         draws = ESTIMATORS[name][0]().fit(table, random_seed=1).condition([0.5]).draw(4000, 1)
@@ -239,20 +214,6 @@ def test_a_missing_statistic_leaves_it():
     fitted = pk.KernelLikelihood("location_scale").fit(wide, random_seed=1)
     posterior = fitted.condition([OBSERVED, np.nan])
     assert abs(posterior.mean()[0] - exact(square)[0]) < 0.03
-
-
-def test_whole_numbers_weight_rows():
-    rng = np.random.default_rng(4)
-    theta = rng.integers(0, 5, (4000, 1)).astype(float)
-    x = theta[:, 0] + rng.normal(size=4000)
-    chance = np.array([0.05, 0.3, 0.5, 0.8, 1.0])
-    succeeds = rng.random(4000) < chance[theta[:, 0].astype(int)]
-    table = of_rows(theta, x, succeeds)
-    for meaning, factor in (("drop", chance), ("condition", np.ones(5))):
-        weights = norm.pdf(1.5, np.arange(5), 1) * factor
-        posterior = pk.KernelLikelihood().fit(table.with_on_failure(meaning), random_seed=1).condition([1.5])
-        assert abs(posterior.mean()[0] - np.arange(5) @ weights / weights.sum()) < 0.08
-        assert posterior.settings["log_evidence"] == pytest.approx(np.log(weights.mean()), abs=0.08)
 
 
 def test_the_meaning_is_kept_and_checked(tables, tmp_path):
@@ -296,11 +257,7 @@ def test_calibration_is_that_of_data_that_were_seen(tables):
 
 @pytest.mark.parametrize(
     ("method", "rows", "meanings"),
-    [
-        ("evidence", 300, ["condition"]),  # twelve learned likelihoods
-        ("local_logistic", 2000, ["drop"]),
-        ("quadratic_logistic", 4000, ["drop", "condition"]),
-    ],
+    [("local_logistic", 2000, ["drop"]), ("quadratic_logistic", 4000, ["condition"])],
 )
 def test_models_are_compared_by_the_probability_of_success_and_data(method, rows, meanings):
     fails, never = drawn(square, rows=rows), drawn(always(1.0), rows=rows, seed=1)
@@ -313,12 +270,6 @@ def test_models_are_compared_by_the_probability_of_success_and_data(method, rows
         assert f"on_failure='{meaning}'" in str(warned[0].message)
         probability = 1 / (1 + np.exp(log_never - log_fails))
         assert found.probabilities["fails"] == pytest.approx(probability, abs=0.05)
-
-
-def test_failures_of_two_meanings_are_not_compared(tables):
-    table = tables["square"]
-    with pytest.raises(ValueError, match="with_on_failure"):
-        pk.compare_models({"one": table, "other": table.with_on_failure("condition")}, [OBSERVED])
 
 
 def test_where_rows_represent_the_prior_they_are_weighted():

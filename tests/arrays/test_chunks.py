@@ -129,13 +129,6 @@ def test_merged_neighbours_are_those_of_the_tree(count, offset, set_default):
     np.testing.assert_allclose(tree.query(x, count)[0], distances, rtol=1e-12)
 
 
-@pytest.mark.parametrize("points", [ROWS, Chunks(Source())])
-@pytest.mark.parametrize("count", [3, 900])
-def test_no_points_have_no_neighbours(points, count):
-    distances, rows = neighbours_of(points).query(np.empty((0, 3)), count)
-    assert distances.shape == rows.shape == (0, count)
-
-
 def test_rows_at_the_same_distance_come_in_their_order():
     same = np.vstack([np.ones((5, 2)), np.zeros((1, 2))])
     assert Merge(Chunks(Source(same))).query(np.zeros((1, 2)), 6)[1].tolist() == [[5, 0, 1, 2, 3, 4]]
@@ -151,10 +144,3 @@ def test_memory_is_a_number_of_bytes(monkeypatch):
 
     monkeypatch.setattr("os.sysconf", unknown)
     assert physical_memory() == np.inf
-
-
-def test_slices_of_other_steps_are_refused():
-    rows = Chunks(Source(chunk_rows=400))
-    assert len(rows[2:5:1]) == 3
-    with pytest.raises(ValueError, match="slices of step one"):
-        rows[::2]

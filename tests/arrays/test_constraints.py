@@ -38,13 +38,6 @@ def test_texts_that_are_no_linear_inequality_are_refused(text):
         parse(text, NAMES)
 
 
-def test_a_text_alone_is_no_list_of_constraints():
-    with pytest.raises(TypeError, match=r"\['ta < ts'\]"):
-        Support.from_bounds(None, NAMES, constraints="ta < ts")
-    with pytest.raises(TypeError, match="constraints"):
-        Support.from_bounds(None, NAMES, constraints=[("ta", "ts")])
-
-
 @pytest.mark.parametrize("unit", [1e-9, 1.0, 1e6])
 def test_contradictions_are_named_as_such_in_any_units(unit):
     rows = np.random.default_rng(1).uniform(0, unit, (50, 3))

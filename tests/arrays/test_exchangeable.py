@@ -98,7 +98,7 @@ def test_false_alarms_are_rare():
     """Tables of draws that are taken for something else."""
     rng = np.random.default_rng(1)
     found = []
-    for _ in range(60):
+    for _ in range(30):
         middle, log_scale = rng.normal(size=(2, 400, 1))
         x = middle + np.exp(log_scale) * rng.normal(size=(400, 12))
         found.append(seems_exchangeable(x, np.hstack([middle, log_scale])))

@@ -38,8 +38,3 @@ def test_every_extra_that_is_named_brings_what_is_imported():
     for extra, module in called:
         names = [re.split("[>=]", one)[0].replace("-", "") for one in EXTRAS[extra]]
         assert module in names
-
-
-def test_no_message_writes_an_extra_out():
-    for path in (ROOT / "pymc_kbr").rglob("*.py"):
-        assert path.stem == "extras" or "pip install" not in path.read_text(), path

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from pymc_kbr.arrays.chunks import Chunks
-from pymc_kbr.arrays.neighbours import Merge, Tree, nearest
+from pymc_kbr.arrays.neighbours import Tree, nearest
 
 
 @pytest.mark.parametrize("count", [1, 40, 700, 3999, 4000])
@@ -30,33 +29,6 @@ def test_many_and_few_neighbours_are_the_same_ones():
     measured, all_rows = tree.query(x, 4000)
     np.testing.assert_array_equal(all_rows[:, :few], rows)
     np.testing.assert_allclose(measured[:, :few], distances, rtol=1e-12)
-
-
-@pytest.mark.parametrize(("count", "grown"), [(None, False), (4000 // 20, True), (4000 // 20 + 1, False)])
-def test_the_tree_is_grown_beforehand_where_it_will_be_asked(count, grown):
-    """Otherwise the first observation would wait for it, or nobody would ask."""
-    tree = Tree(np.random.default_rng(2).normal(size=(4000, 2)), count)
-    assert (tree._tree is not None) is grown
-
-
-@pytest.mark.parametrize("offset", [0.0, 1e8])
-def test_neighbours_are_the_same_wherever_rows_lie_and_in_however_many_parts(offset):
-    """Far from the origin squares are so large that a product of rows has no digit of a distance left."""
-    rng = np.random.default_rng(3)
-    points, x = offset + rng.normal(size=(600, 2)), offset + rng.normal(size=(4, 2))
-
-    class InParts:
-        shape, ndim, chunk_rows = points.shape, 2, 50
-
-        def __getitem__(self, rows):
-            return points[rows]
-
-    parts = Chunks(InParts())
-    parts._step = 50
-    distances, rows = Merge(parts).query(x, 7)
-    expected = np.argsort(np.linalg.norm(points - x[:, None], axis=2), axis=1)[:, :7]
-    np.testing.assert_array_equal(rows, expected)
-    np.testing.assert_allclose(distances, np.linalg.norm(points[rows] - x[:, None], axis=2))
 
 
 def test_of_many_columns_neighbours_are_those_of_the_tree():

@@ -6,8 +6,7 @@ from pymc_kbr.arrays.outliers import beyond_power_law, outliers, outliers_too
 RNG = np.random.default_rng(0)
 
 
-@pytest.mark.parametrize("n", [50, 300, 10_000])
-@pytest.mark.parametrize("value", [1e6, -1e12, 1e300])
+@pytest.mark.parametrize(("n", "value"), [(50, 1e300), (300, 1e6), (10_000, -1e12)])
 def test_a_row_that_makes_up_the_deviation_is_named(n, value):
     table = np.random.default_rng(n).normal(size=(n, 3))
     table[7, 1] = value
@@ -17,7 +16,7 @@ def test_a_row_that_makes_up_the_deviation_is_named(n, value):
     assert found.deviation > 10 * found.of_the_rest
 
 
-@pytest.mark.parametrize("n", [3, 50, 2000, 100_000])
+@pytest.mark.parametrize("n", [3, 50, 20_000])
 def test_long_tails_and_rare_events_are_no_outliers(n):
     rng = np.random.default_rng(n)
     table = np.column_stack(
@@ -53,7 +52,7 @@ LAWS = {
 
 
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("n", [50, 1000, 10_000])
+@pytest.mark.parametrize("n", [50, 1000])
 def test_heavy_tails_are_not_taken_for_rows_that_went_wrong(law, n):
     rng, tables = np.random.default_rng(n), 200
     found = sum(bool(beyond_power_law(LAWS[law](rng, n)[:, None])) for _ in range(tables))
@@ -62,8 +61,7 @@ def test_heavy_tails_are_not_taken_for_rows_that_went_wrong(law, n):
 
 
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("n", [50, 10_000])
-@pytest.mark.parametrize("value", [1e12, -1e12, 1e300])
+@pytest.mark.parametrize(("n", "value"), [(50, 1e300), (10_000, 1e12), (10_000, -1e12)])
 def test_a_row_that_went_wrong_is_apart_from_any_tail(law, n, value):
     if law == "pareto" and abs(value) < 1e100:
         return

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pymc_kbr.arrays.refusals import positive, shown, squarable, times, whole
+from pymc_kbr.arrays.refusals import positive, shown, whole
 from pymc_kbr.arrays.rows import as_points
 
 
@@ -47,10 +47,6 @@ def test_counts_out_of_range_are_refused(value, most, error, words):
         whole("count", value, most)
 
 
-def test_single_precision_is_compared_without_a_warning():
-    assert squarable("bandwidth", np.float32(2.0)) is None
-
-
 def test_numbers_whose_squares_are_no_floats_are_refused():
     with pytest.raises(ValueError, match=r"as large as 2e\+101 in x, whose squares are no floats"):
         as_points("x", [1.0, -2e101])
@@ -59,25 +55,11 @@ def test_numbers_whose_squares_are_no_floats_are_refused():
 
 @pytest.mark.parametrize(
     ("value", "words"),
-    [
-        (10**400, "a whole number of 1329 bits"),
-        (-(10**100), "-1e+100"),
-        (123456, "123456"),
-        (np.float64(0.5), "0.5"),
-        ("x" * 500, "'xxx"),
-        (list(range(1000)), "[0, 1, 2, 3, 4, 5, ...]"),
-        (np.zeros((100, 100)), "an ndarray"),
-    ],
+    [(10**400, "a whole number of 1329 bits"), ("x" * 500, "'xxx"), (np.zeros((100, 100)), "an ndarray")],
 )
 def test_values_in_messages_are_short(value, words):
     assert shown(value).startswith(words)
     assert len(shown(value)) <= 120
-
-
-def test_ratios_in_messages_have_few_digits():
-    assert times(2.31) == "2.3 times"
-    assert times(12.345, ".1f") == "12.3 times"
-    assert times(309782715462657.3, ".1f") == times(np.inf) == "more than a million times"
 
 
 def test_a_number_that_no_float_is_is_refused():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_kbr.arrays.rows import LARGEST, as_rows, check_range
+from pymc_kbr.arrays.rows import LARGEST, as_rows, check_finite, check_range
 
 NUMBERS = np.array([[1.0, 2.0], [3.0, 4.0]])
 
@@ -52,3 +52,10 @@ def test_numbers_whose_sums_are_infinite_are_refused_by_column():
     check_range("the rows", rows[:, :2])
     with pytest.raises(ValueError, match=r"the rows, columns \['c'\]"):
         check_range("the rows", rows, ["a", "b", "c"])
+
+
+def test_rows_with_gaps_are_counted_and_the_first_is_named():
+    rows = np.array([[0.0, 1.0], [np.nan, 1.0], [2.0, np.inf]])
+    check_finite("statistics", rows[:1])
+    with pytest.raises(ValueError, match=r"2 row\(s\) of statistics .* row 1"):
+        check_finite("statistics", rows)

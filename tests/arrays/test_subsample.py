@@ -16,10 +16,6 @@ def test_rows_are_spread_evenly_from_first_to_last(n, most):
         assert np.ptp(np.diff(rows)) <= 1
 
 
-def test_no_rows_are_no_rows():
-    assert spread_out(0, 5).tolist() == []
-
-
 @given(n=st.integers(1, 300), most=st.integers(2, 50), rare=st.sets(st.integers(0, 299), max_size=60))
 def test_rows_that_differ_are_among_those_taken(n, most, rare):
     points = np.zeros((n, 2))

@@ -5,7 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pymc_kbr.arrays.bijections import Circular, Interval, Ordered, Simplex, ZeroSum
+from pymc_kbr.arrays.bijections import (
+    Circular,
+    Correlations,
+    Covariance,
+    Interval,
+    Ordered,
+    Simplex,
+    UnitRows,
+    ZeroSum,
+)
 from pymc_kbr.arrays.support import Block, Support
 
 
@@ -100,9 +109,10 @@ def test_bad_bounds_are_refused(bounds, words):
         Support.from_bounds(bounds, ["a"])
 
 
-def test_a_support_must_cover_each_column_once():
+@pytest.mark.parametrize("blocks", [(Block((0, 1)), Block((1,))), (Block((0, 2)),), (Block((0,)),), ()])
+def test_a_support_must_cover_each_column_once(blocks):
     with pytest.raises(ValueError, match="exactly one block"):
-        Support(2, (Block((0,)),))
+        Support(2, blocks)
 
 
 @pytest.mark.parametrize("bounds", [(0, 1, 2), (1,), 3.0, ("low", "high"), "ab", ()])
@@ -182,12 +192,6 @@ def test_discrete_columns_are_distinguished_from_those_that_may_be_smoothed():
     assert Support.unbounded(0).size == 0
 
 
-@pytest.mark.parametrize("blocks", [(Block((0, 1)), Block((1,))), (Block((0, 2)),), ()])
-def test_columns_twice_beyond_or_missing_are_refused(blocks):
-    with pytest.raises(ValueError, match="exactly one block"):
-        Support(2, blocks)
-
-
 def test_infinite_parameters_are_in_no_support():
     support = Support.unbounded(2)
     assert support.contains(np.array([[0.0, 1.0], [np.inf, 0.0], [0.0, np.nan]])).tolist() == [
@@ -202,3 +206,15 @@ def test_no_rows_go_there_and_back(rng):
     assert support.forward(np.empty((0, 10))).shape == (0, 8)
     assert support.backward(np.empty((0, 8))).shape == (0, 10)
     assert support.contains(np.empty((0, 10))).shape == (0,)
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+@pytest.mark.parametrize("step", [Correlations(), UnitRows(), Covariance()])
+def test_steps_are_inverted_on_matrices(step, size, rng):
+    q = size * (size + 1) // 2 if isinstance(step, Covariance) else size * (size - 1) // 2
+    free = 1.5 * rng.normal(size=(50, q))
+    none = np.empty((50, 0))
+    values = step.backward(free, none)
+    assert step.contains(values, none).all()
+    assert step.width(values.shape[1]) == q
+    np.testing.assert_allclose(step.forward(values, none), free, atol=1e-6)

@@ -19,7 +19,7 @@ DRAWS = {
 
 
 @pytest.mark.parametrize("name", DRAWS)
-@pytest.mark.parametrize("unit", [1.0, 1e-200, 1e200])
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
 def test_tails_are_heavy_in_any_unit(name, unit):
     column, heavy = DRAWS[name]
     assert heavy_tailed((column * unit)[:, None]).tolist() == [heavy]

@@ -16,13 +16,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from pymc_kbr.arrays import threads
 from pymc_kbr.arrays import threads as machine
-from pymc_kbr.arrays.threads import (
-    AT_WORK,
-    one_at_a_time,
-    one_blas_thread,
-    parallel_map,
-    silence,
-)
+from pymc_kbr.arrays.threads import AT_WORK, one_blas_thread, parallel_map, silence
 
 
 @pytest.fixture
@@ -87,7 +81,7 @@ def test_never_more_threads_work_than_there_are_cores(of_cores):
     assert len(AT_WORK) == 0
 
 
-@pytest.mark.parametrize("time", range(20))
+@pytest.mark.parametrize("time", range(3))
 def test_a_map_within_another_takes_the_cores_that_this_leaves_free(of_cores, time):
     of_cores(2)
     both, open_simulation = threading.Barrier(2), threading.Event()
@@ -109,34 +103,6 @@ def test_a_map_within_another_takes_the_cores_that_this_leaves_free(of_cores, ti
         found = each(outer, range(2))
     assert found[0]
     assert sorted(found[1]) == [0, 0, 1]
-
-
-@pytest.mark.parametrize("time", range(20))
-def test_a_thread_that_waits_for_its_map_leaves_its_core_to_it(of_cores, time):
-    of_cores(2)
-    both = threading.Barrier(2)
-    with AT_WORK.working(), parallel_map(2) as each:
-        assert len(AT_WORK) == 1
-        assert sorted(each(lambda _: both.wait(5), range(2))) == [0, 1]
-        assert len(AT_WORK) == 1  # at work again
-    assert len(AT_WORK) == 0
-
-
-def test_as_many_threads_begin_at_once_as_there_are_cores(of_cores):
-    of_cores(3)
-    three = threading.Barrier(3)
-    with parallel_map(3) as each:
-        assert sorted(each(lambda _: three.wait(5), range(3))) == [0, 1, 2]
-
-
-def test_a_map_of_few_items_leaves_the_other_cores_to_others(of_cores):
-    of_cores(16)
-
-    def work(_):
-        return len(AT_WORK)
-
-    with parallel_map(2) as each:
-        assert max(max(each(work, range(12))) for _ in range(20)) <= 2
 
 
 def test_after_an_error_nothing_more_is_begun(of_cores):
@@ -180,23 +146,6 @@ def test_an_error_on_any_thread_is_the_callers_and_its_arrays_are_let_go(of_core
         gc.enable()
 
 
-def test_on_one_core_or_while_all_work_a_map_would_do_one_thing_at_a_time(of_cores):
-    of_cores(1)
-    assert one_at_a_time()
-    of_cores(2)
-    assert not one_at_a_time()
-    both = threading.Barrier(2)
-
-    def work(_):
-        both.wait(5)
-        found = one_at_a_time()
-        both.wait(5)
-        return found
-
-    with parallel_map(2) as each:
-        assert each(work, range(2)) == [True, True]
-
-
 def test_of_several_errors_the_first_items_is_raised(of_cores):
     of_cores(2)
     both = threading.Barrier(2)
@@ -205,7 +154,7 @@ def test_of_several_errors_the_first_items_is_raised(of_cores):
         both.wait(30)
         raise ValueError(i)
 
-    for _ in range(20):
+    for _ in range(5):
         with parallel_map(2) as each, pytest.raises(ValueError, match="0"):
             each(fails, range(2))
     assert len(AT_WORK) == 0
@@ -231,7 +180,7 @@ def test_an_interrupted_map_waits_for_what_goes_on_and_begins_nothing_more(of_co
             return [one["num_threads"] for one in threadpool_info()]
 
         before, interrupted = limits(), 0
-        for seed in range(150):
+        for seed in range(40):
             begun.clear()
             try:
                 with threads.parallel_map(4) as each:
@@ -240,7 +189,7 @@ def test_an_interrupted_map_waits_for_what_goes_on_and_begins_nothing_more(of_co
             except KeyboardInterrupt:
                 interrupted += 1
                 assert len(begun) < 20_000
-        assert interrupted > 100  # one that falls on a destructor is lost
+        assert interrupted > 25  # one that falls on a destructor is lost
         with threads.parallel_map(2) as each:
             assert each(lambda i: i, [1, 2]) == [1, 2]
         assert not len(threads.AT_WORK)
@@ -267,8 +216,7 @@ def test_users_at_the_same_time_leave_blas_as_it_was():
 
 
 @pytest.mark.parametrize(
-    ("asked", "cores"),
-    [("1", 1), ("0", 1), ("1,4", 1), ("some", None), ("\u00b2", None), ("", None), ("99", None)],
+    ("asked", "cores"), [("1", 1), ("0", 1), ("1,4", 1), ("\u00b2", None), ("", None), ("99", None)]
 )
 def test_no_more_cores_are_used_than_are_asked_for(monkeypatch, asked, cores):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
@@ -283,12 +231,9 @@ V2, V1 = "/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/cpu/cpu.cfs_{}_us"
 @pytest.mark.parametrize(
     ("files", "count"),
     [
-        ({V2: "200000 100000"}, 2),
         ({V2: "150000 100000"}, 2),  # half a core more is rounded up
-        ({V2: "50000 100000"}, 1),
         ({V2: "max 100000"}, 64),
         ({V1.format("quota"): "300000", V1.format("period"): "100000"}, 3),
-        ({V1.format("quota"): "-1", V1.format("period"): "100000"}, 64),
         ({}, 64),
     ],
 )
@@ -308,18 +253,6 @@ def test_the_quota_of_a_container_bounds_the_cores(monkeypatch, files, count):
         assert machine.cores() == 1
     finally:
         machine._given.cache_clear()
-
-
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system has no affinities")
-def test_a_change_of_affinity_changes_the_cores(monkeypatch):
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    before, all_of_them = os.sched_getaffinity(0), machine.cores()
-    try:
-        os.sched_setaffinity(0, sorted(before)[:1])
-        assert machine.cores() == 1
-    finally:
-        os.sched_setaffinity(0, before)
-    assert machine.cores() == all_of_them
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")

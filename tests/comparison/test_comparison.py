@@ -101,7 +101,6 @@ def test_an_interrupted_comparison_goes_on(tmp_path, result):
     [
         b"notes without an end of line",
         b"name,age\nanne,3\nbert",
-        b"two\nlines, and more\nof, a, text, without",
         b"\x89PNG\r\n\x1a\n" + bytes(range(256)),
         b"e",
     ],
@@ -141,8 +140,6 @@ def test_labels_that_look_like_numbers_are_found_in_the_file(tmp_path):
     "change",
     [
         {"random_seed": 6},
-        {"observations": 41},
-        {"draws": 10},
         {"modes": True},
         {"estimators": {"rejection": pk.Rejection(5), "conditional_mean": "conditional_mean"}},
     ],
@@ -154,16 +151,6 @@ def test_the_file_of_something_else_is_refused(tmp_path, change):
     with pytest.raises(ValueError, match="another model, seed, number of draws"):
         compare(table(), store=path, **{**ARGUMENTS, **change})
     assert path.read_bytes() == before
-
-
-def test_foreign_files_are_refused(tmp_path):
-    path = tmp_path / "other.csv"
-    path.write_text("a,b\n1,2\n")
-    with pytest.raises(ValueError, match="not a comparison's file"):
-        compare(table(), store=path, **ARGUMENTS)
-    assert path.read_text() == "a,b\n1,2\n"
-    with pytest.raises(ValueError, match="is a folder"):
-        compare(table(), store=tmp_path, **ARGUMENTS)
 
 
 def test_an_estimator_that_fails_is_a_line_with_a_note():
@@ -186,9 +173,7 @@ def test_an_estimator_that_fails_is_a_line_with_a_note():
         ({"estimators": []}, ValueError, "at least one"),
         ({"estimators": ["magic"]}, ValueError, "no estimator 'magic'"),
         ({"estimators": ["rejection", "rejection"]}, ValueError, "two estimators"),
-        ({"estimators": ["sample_smc"]}, ValueError, "needs a model"),
         ({"budgets": []}, ValueError, "no budgets"),
-        ({"budgets": [0]}, ValueError, "at least 1"),
         ({"budgets": [681]}, ValueError, "680 are not held out"),
         ({"repetitions": 0}, ValueError, "at least 1"),
         ({"random_seed": None}, TypeError, "whole number"),
@@ -262,12 +247,3 @@ def test_peak_memory_sees_an_array_that_is_gone_again():
         array.sum()
         del array
     assert peak.megabytes > 100
-
-
-@pytest.mark.parametrize("content", ["a,b\n1,2", "one line", "estimator\n", "x\n\nestimator,budget", "\n"])
-def test_a_foreign_file_without_a_last_line_ending_is_not_cut(tmp_path, content):
-    path = tmp_path / "other.csv"
-    path.write_text(content)
-    with pytest.raises(ValueError, match="not a comparison's file"):
-        compare(table(), store=path, **ARGUMENTS)
-    assert path.read_text() == content

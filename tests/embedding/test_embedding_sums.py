@@ -146,7 +146,7 @@ def grid_best(embedding):
 
 
 @pytest.mark.parametrize("kernel", [Gaussian(0.7), Gaussian((0.5, 2.0)), Laplace(0.8), Matern(1.0)])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_mode_is_the_nearest_feature_to_signed_weights(kernel, seed):
     rng = np.random.default_rng(seed)
     embedding = make(rng.normal(size=(25, 2)), rng.normal(0.1, 0.3, 25), kernel)
@@ -183,7 +183,7 @@ def test_weights_without_any_above_zero_have_a_mode_among_the_atoms():
     assert (mode == POINTS).all(axis=1).any()
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_one_start_ends_where_the_embedding_is_level(seed):
     """With signed weights a full step may go down; halved ones end at a stationary point."""
     rng = np.random.default_rng(seed)
@@ -202,16 +202,6 @@ def test_the_minimiser_and_the_fixed_point_agree():
     fixed = preimage.mode(make(weights=weights, kernel=Gaussian(0.9)))
     searched = preimage.mode(make(weights=weights, kernel=Matern(0.9, nu=np.inf)))
     np.testing.assert_allclose(searched, fixed, atol=2e-6)
-
-
-def test_a_projection_ends_when_it_gains_no_more(monkeypatch):
-    weights = np.full(25, 1 / 25)
-    weights[:2] += [1e-3, -1e-3]
-    calls = []
-    apply = Atoms.apply_gram
-    monkeypatch.setattr(Atoms, "apply_gram", lambda self, v: (calls.append(1), apply(self, v))[1])
-    project_to_simplex(make(weights=weights))
-    assert len(calls) < 60
 
 
 @pytest.mark.parametrize("seed", range(4))

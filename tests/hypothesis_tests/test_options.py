@@ -5,15 +5,7 @@ from itertools import permutations as orders
 import numpy as np
 import pytest
 
-from pymc_kbr.hypothesis_tests import (
-    conditional_hsic_test,
-    hsic,
-    hsic_test,
-    mmd,
-    mmd_test,
-    power_curve,
-    witness,
-)
+from pymc_kbr.hypothesis_tests import conditional_hsic_test, hsic_test, mmd, mmd_test, power_curve, witness
 from pymc_kbr.hypothesis_tests.blocks import block_sizes
 from pymc_kbr.hypothesis_tests.hsic import Dependences, Side
 from pymc_kbr.kernels import Gaussian, Laplace
@@ -21,30 +13,13 @@ from pymc_kbr.kernels import Gaussian, Laplace
 X, Y = (np.random.default_rng(seed).normal(0.4 * seed, 1.0, size=(30, 2)) for seed in (0, 1))
 
 
-@pytest.mark.parametrize(
-    ("test", "rows"),
-    [(mmd_test, 60), (hsic_test, 30)],
-)
+@pytest.mark.parametrize(("test", "rows"), [(mmd_test, 60), (hsic_test, 30)])
 def test_rows_beyond_what_a_matrix_holds_are_compared_by_random_features(test, rows):
     for most, form in ((rows, "exact"), (rows - 1, "random_features")):
         found = test(X, Y, permutations=5, features=20, random_seed=1, exact_rows=most)
         assert found.form == form
         asked = test(X, Y, permutations=5, features=20, random_seed=1, form=form)
         assert found.statistic == asked.statistic
-
-
-@pytest.mark.parametrize(("module", "test"), [(mmd, mmd_test), (hsic, hsic_test)])
-def test_there_are_as_many_random_features_as_asked_for(module, test, monkeypatch):
-    widths = []
-    made = module.features_of
-
-    def remembered(*given):
-        widths.append((factor := made(*given)).shape[1])
-        return factor
-
-    monkeypatch.setattr(module, "features_of", remembered)
-    test(X, Y, form="random_features", features=14, permutations=2, random_seed=1)
-    assert set(widths) == {14}
 
 
 def test_permutations_in_parts_are_as_many_as_asked_for_and_all_their_own(set_default):
@@ -126,17 +101,14 @@ def test_power_is_of_fresh_data_by_the_seed_with_the_options_that_are_given():
         return [setting + rng.random()]
 
     curves = [power_curve(test, simulate, [0, 5], repeats=3, random_seed=s, offset=2.0) for s in (1, 1, 2)]
+    at_level = power_curve(lambda v, random_seed: Found(v), lambda s, rng: [s], [0.1], repeats=5, level=0.1)
+    np.testing.assert_array_equal(at_level.power, [1.0])
+    np.testing.assert_allclose(at_level.interval(0.9), [[0.05 ** (1 / 5), 1.0]])
     one, same, other = (curve.pvalues for curve in curves)
     np.testing.assert_array_equal(one, same)
     assert not np.any(one == other)
     assert len(np.unique(one)) == len(np.unique(of_tests[:6])) == 6
     assert one.min() >= 2
-
-
-def test_power_at_the_level_itself_and_its_interval():
-    curve = power_curve(lambda v, random_seed: Found(v), lambda s, rng: [s], [0.1], repeats=5, level=0.1)
-    np.testing.assert_array_equal(curve.power, [1.0])
-    np.testing.assert_allclose(curve.interval(0.9), [[0.05 ** (1 / 5), 1.0]])
 
 
 def test_witness_of_drawn_lengthscales_uses_all_of_them_and_the_seed():
@@ -151,14 +123,6 @@ def test_witness_of_drawn_lengthscales_uses_all_of_them_and_the_seed():
     # Half of the functions are those of each lengthscale, whose means are apart.
     between = (short.mean + long.mean) / 2
     assert np.all(np.abs(one.mean - between) < 0.5 * np.maximum(*spread) / 1.28)
-
-
-@pytest.mark.versions
-def test_witness_puts_columns_in_order_by_their_names():
-    pd = pytest.importorskip("pandas")
-    x, y = pd.DataFrame(X, columns=["a", "b"]), pd.DataFrame(Y, columns=["a", "b"])
-    found, wanted = witness(x, y[["b", "a"]], X[:3], lengthscale=1.0), witness(X, Y, X[:3], lengthscale=1.0)
-    np.testing.assert_allclose(found.mean, wanted.mean, rtol=1e-9)
 
 
 def test_each_side_may_have_a_kernel_of_its_own():

@@ -5,11 +5,9 @@ import pytest
 from scipy.spatial.distance import pdist
 from scipy.stats import binom
 
-from pymc_kbr.hypothesis_tests import conditional_hsic_test, hsic, hsic_test, mmd, mmd_test
+from pymc_kbr.hypothesis_tests import conditional_hsic_test, hsic_test, mmd_test
 from pymc_kbr.hypothesis_tests.choices import kernels_of, of_pooled, of_several, of_side
 from pymc_kbr.kernels import Gaussian, Laplace, median_heuristic
-
-BANDWIDTHS = {hsic: "of_side", mmd: "of_pooled"}
 
 KERNELS = [(Gaussian(1.0),), (Gaussian(2.0),), (Gaussian(3.0),)]
 
@@ -101,9 +99,9 @@ def test_counts_and_columns_of_two_values_are_taken(test, rng):
         assert 0 < test(x, y, permutations=19, random_seed=1).pvalue <= 1
 
 
-@pytest.mark.parametrize("cells", [3, 6])
-def test_elongated_clouds_on_a_grid_are_found(cells):
+def test_elongated_clouds_on_a_grid_are_found():
     """Where the median, and the highest maximum of the marginal likelihood, are of the grid itself."""
+    cells = 3
     rng = np.random.default_rng(1)
     centres = 14.0 * np.stack(np.meshgrid(*2 * [np.arange(cells)]), axis=-1).reshape(-1, 1, 2)
     turn = np.array([[1.0, 1.0], [-1.0, 1.0]]) / np.sqrt(2)
@@ -114,17 +112,6 @@ def test_elongated_clouds_on_a_grid_are_found(cells):
     assert found.pvalue == 0.01
     assert found.bandwidths[0] < 5
     assert mmd_test(*samples, bandwidth="bayesian", permutations=99, random_seed=1).pvalue > 0.05
-
-
-@pytest.mark.parametrize("module", [hsic, mmd])
-def test_permutations_are_the_same_at_all_bandwidths(module, rng, monkeypatch):
-    monkeypatch.setattr(module, BANDWIDTHS[module], lambda points: [1.0, 1.0])
-    seen = []
-    monkeypatch.setattr(module, "of_several", lambda *given: seen.append(given[1]))
-    test = {hsic: hsic_test, mmd: mmd_test}[module]
-    test(rng.normal(size=12), rng.normal(size=12), bandwidth="aggregated", permutations=7, random_seed=1)
-    np.testing.assert_allclose(seen[0], np.tile(seen[0][:, :1], seen[0].shape[1]), atol=1e-14)
-    assert len(np.unique(seen[0][:, 0])) > 3
 
 
 def test_one_of_two_samples_may_have_several(rng):

@@ -1,44 +1,11 @@
 """Units, the least rows of a block, draws of a power curve, a drawn witness, and what tells little."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
-from pymc_kbr.embedding.bayesian_embedding import BayesianKernelEmbedding
-from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
-from pymc_kbr.hypothesis_tests import conditional_hsic_test, hsic_test, mmd_test, power_curve, witness
+from pymc_kbr.hypothesis_tests import hsic_test, mmd_test, witness
 from pymc_kbr.hypothesis_tests.witness import Witness
-from pymc_kbr.kernels import Gaussian, Linear, Matern, median_heuristic
-
-
-def test_units_of_what_is_conditioned_on_do_not_matter(rng):
-    z = rng.normal(size=(60, 2))
-    x, y = z.sum(axis=1) + rng.normal(size=60), z[:, 0] + rng.normal(size=60)
-    one, other = (
-        conditional_hsic_test(x, y, given, permutations=19, random_seed=1)
-        for given in (z, z * [1e3, 1e-3] + [7.0, -2.0])
-    )
-    assert other.statistic == pytest.approx(one.statistic, rel=1e-6)
-    assert other.pvalue == one.pvalue
-
-
-def test_blocks_of_four_rows_have_no_unbiased_dependence(rng):
-    x, y = rng.normal(size=(2, 200, 1))
-    assert hsic_test(x, y, form="block", block=5, random_seed=1).form == "block"
-    with pytest.raises(ValueError, match="at least 5 rows"):
-        hsic_test(x, y, form="block", block=4, random_seed=1)
-
-
-def test_each_repetition_has_a_sample_and_a_seed_of_its_own():
-    seeds = []
-
-    def test(sample, random_seed):
-        seeds.append(random_seed.random())
-        return SimpleNamespace(pvalue=sample)
-
-    found = power_curve(test, lambda setting, rng: (rng.random(),), [0, 1], repeats=5, random_seed=3)
-    assert len({*found.pvalues.ravel(), *seeds}) == 20
+from pymc_kbr.kernels import Gaussian, Linear, Matern
 
 
 @pytest.mark.versions
@@ -72,7 +39,7 @@ def rare(rows, events):
     return x
 
 
-@pytest.mark.parametrize("bandwidth", ["median", "bayesian", "aggregated"])
+@pytest.mark.parametrize("bandwidth", ["bayesian", "aggregated"])
 def test_samples_nearly_all_of_whose_rows_coincide(bandwidth, rng):
     options = {"bandwidth": bandwidth, "permutations": 19, "random_seed": 1}
     x, y = rare(3000, 3), rng.normal(size=3000)
@@ -108,10 +75,10 @@ def test_random_features_of_a_sum_are_those_of_its_parts(test, rng):
     kernel = Gaussian(1.0) + Matern(1.5, 2.0)
     exact = test(x, y, kernel=kernel, statistic="biased", permutations=1, random_seed=1).statistic
     options = {"form": "random_features", "statistic": "biased", "permutations": 1}
-    found = [test(x, y, kernel=kernel, features=400, random_seed=s, **options).statistic for s in range(40)]
-    # Each is an average over frequencies; the mean of 40 is within five of its standard errors. HSIC's is a
+    found = [test(x, y, kernel=kernel, features=400, random_seed=s, **options).statistic for s in range(20)]
+    # Each is an average over frequencies; the mean of 20 is within five of its standard errors. HSIC's is a
     # product of two independent ones.
-    assert abs(np.mean(found) - exact) < 5 * np.std(found, ddof=1) / np.sqrt(40)
+    assert abs(np.mean(found) - exact) < 5 * np.std(found, ddof=1) / np.sqrt(20)
     with pytest.raises(ValueError, match=r"those of Linear\(constant=0.0\) are not known"):
         test(x, y, kernel=Linear(), form="random_features")
 
@@ -131,20 +98,3 @@ def test_columns_of_frames_are_those_of_their_names(rng):
         ValueError, match=r"are \[0, 1, 2\] in x and \['0', '1', '2'\] in y; give both the same names"
     ):
         mmd_test(pd.DataFrame(x), pd.DataFrame(y, columns=list("012")))
-
-
-@pytest.mark.parametrize("lengthscale", ["median", "bayesian", 1.0])
-def test_a_witness_has_a_posterior_of_each_sample_and_none_of_both(lengthscale, rng, monkeypatch):
-    x, y, sizes = rng.normal(size=30), rng.normal(1.0, size=20), []
-    fit = BayesianKernelEmbedding.fit
-
-    def remembered(self, points):
-        sizes.append(len(points))
-        return fit(self, points)
-
-    monkeypatch.setattr(BayesianKernelEmbedding, "fit", remembered)
-    found = witness(x, y, [0.0], lengthscale=lengthscale)
-    assert sizes == [30, 20]
-    both = np.concatenate([x, y])
-    wanted = {"median": median_heuristic(both[:, None]), "bayesian": learn_lengthscale(both).lengthscale[0]}
-    assert found.lengthscale[0] == wanted.get(lengthscale, 1.0)

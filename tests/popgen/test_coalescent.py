@@ -1,7 +1,4 @@
-import pickle
-
 import numpy as np
-import pandas as pd
 import pymc as pm
 import pytest
 
@@ -71,7 +68,7 @@ def model_of(observed, demography=split, statistics=STATISTICS, **kwargs):
 
 
 def simulated(model, **kwargs):
-    return pk.simulate(40, model=model, random_seed=1, progressbar=False, **kwargs)
+    return pk.simulate(20, model=model, random_seed=1, progressbar=False, **kwargs)
 
 
 def test_a_model_of_a_vcf_in_ten_lines(data):
@@ -81,7 +78,7 @@ def test_a_model_of_a_vcf_in_ten_lines(data):
         pk.popgen.coalescent(  # demography's arguments are variables of the model
             "y", split, STATISTICS, observed=data, mutation_rate=MUTATION, recombination_rate=RECOMBINATION
         )
-        idata = pk.sample_abc(100, simulations=200, estimator="adjusted", random_seed=1, progressbar=False)
+        idata = pk.sample_abc(100, simulations=60, estimator="rejection", random_seed=1, progressbar=False)
     assert list(model.coords["y_statistic"]) == list(STATISTICS.from_vcf(data).index)
     np.testing.assert_allclose(idata["observed_data"]["y"].values, STATISTICS.from_vcf(data))
     assert idata["posterior"]["time"].values.min() > 0
@@ -147,19 +144,6 @@ def test_rates_and_lengths_may_be_variables_and_maps(data):
     assert np.corrcoef(product, table.statistics[:, 0])[0, 1] > 0.5
 
 
-def test_samples_keep_the_ploidy_of_the_data():
-    genotypes = np.zeros((3, 7, 2), int)
-    genotypes[:, 2:] = 1
-    data = pk.popgen.Genotypes.of_array(genotypes, [1, 2, 3], LENGTH, NAMES)
-    individuals = {
-        name: [one[:1] if i % 2 else one for i, one in enumerate(own)]
-        for name, own in data.individuals.items()
-    }
-    data = pk.popgen.Genotypes(data.alleles, data.positions, data.length, individuals)
-    table = simulated(model_of(data, statistics=pk.popgen.Statistics(NAMES, ["sfs"])))
-    assert table.statistic_names[-1].endswith("sfs_B_2]") or "sfs_B_2" in table.statistic_names[-1]
-
-
 def test_failures_are_counted_and_stores_resumed(tmp_path):
     def fails(size, time):
         if time > 1500:
@@ -168,11 +152,11 @@ def test_failures_are_counted_and_stores_resumed(tmp_path):
 
     with pytest.warns(UserWarning, match="failed"):
         table = simulated(model_of(trees_of(), fails), on_failure="drop")
-    assert 0 < len(table.failures) < 40
+    assert 0 < len(table.failures) < 20
     whole = model_of(trees_of())
     asked = {"random_seed": 1, "progressbar": False}
-    pk.simulate_to_store(20, tmp_path / "store", model=whole, **asked)
-    more = pk.simulate_to_store(40, tmp_path / "store", model=whole, **asked)
+    pk.simulate_to_store(10, tmp_path / "store", model=whole, **asked)
+    more = pk.simulate_to_store(20, tmp_path / "store", model=whole, **asked)
     np.testing.assert_array_equal(more.load().statistics, simulated(whole).statistics)
 
     def other(size, time):
@@ -181,7 +165,7 @@ def test_failures_are_counted_and_stores_resumed(tmp_path):
     fewer = pk.popgen.Statistics(NAMES, ["pi", "theta_w", "fst", "dxy"], mask=[(0, 5000)])
     for model in (model_of(trees_of(), other), model_of(trees_of(), statistics=fewer)):
         with pytest.raises(ValueError, match=r"another simulator|observation|words"):
-            pk.simulate_to_store(60, tmp_path / "store", model=model, **asked)
+            pk.simulate_to_store(30, tmp_path / "store", model=model, **asked)
 
 
 def test_statistics_may_be_given_by_name():
@@ -191,22 +175,6 @@ def test_statistics_may_be_given_by_name():
     np.testing.assert_array_equal(table.statistics, again.statistics)
     turned = simulated(model_of(found[::-1].to_dict()))
     np.testing.assert_array_equal(turned.statistics[:, ::-1], table.statistics)
-
-
-def test_one_population_needs_no_names():
-    def constant(size):
-        return msprime.Demography.isolated_model([size])
-
-    trees = msprime.sim_mutations(
-        msprime.sim_ancestry(5, population_size=1000, sequence_length=LENGTH, random_seed=1),
-        rate=MUTATION,
-        random_seed=1,
-    )
-    with pm.Model() as model:
-        pm.LogNormal("size", np.log(1000), 0.5)
-        pk.popgen.coalescent("y", constant, pk.popgen.Statistics(), observed=trees, mutation_rate=MUTATION)
-    table = simulated(model)
-    assert "y[pi_all]" in table.statistic_names or any("pi_all" in one for one in table.statistic_names)
 
 
 def nothing(size, time):
@@ -226,13 +194,10 @@ def others(size, time):
         ({"statistics": "pi"}, "Statistics"),
         ({"speed": 3.0}, "does not take the parameters"),
         ({"mutation_rate": -1.0}, "above zero"),
-        ({"recombination_rate": -1.0}, "above zero"),
-        ({"sequence_length": 0.0}, "above zero"),
         ({"sequence_length": 10.0}, "10 bases"),
         ({"observed": trees_of(), "sequence_length": 3e4}, "20000 bases"),
         ({"ploidy": 0}, "ploidy"),
         ({"observed": 3}, "path of a VCF"),
-        ({"observed": {"pi": 1.0}}, None),
         ({"observed": {"pi": 1.0}, "sequence_length": 2e4}, "observed has the statistics .*'pi'.*'pi_A'"),
         ({"observed": {"pi_A": "low"}, "sequence_length": 2e4}, "observed has .*'low'.*numbers"),
         ({"observed": {"pi_A": 1.0}, "sequence_length": None}, "sequence_length"),
@@ -240,27 +205,5 @@ def others(size, time):
 )
 def test_what_makes_no_model_is_refused(change, words, data):
     arguments = {"observed": data, **change}
-    if words is None:
-        with pytest.raises((ValueError, pk.SimulationError), match="statistics"):
-            simulated(model_of(**arguments))
-        return
     with pytest.raises((ValueError, TypeError), match=words):
         model_of(**arguments)
-
-
-def test_variables_that_the_model_has_not_are_named():
-    with pm.Model():
-        pm.LogNormal("size", np.log(1000), 0.5)
-        with pytest.raises(ValueError, match=r"takes \['time'\]"):
-            pk.popgen.coalescent("y", split, STATISTICS, observed=trees_of(), mutation_rate=MUTATION)
-        # What is given by keyword and what the model has make up the arguments together.
-        pk.popgen.coalescent("y", split, STATISTICS, observed=trees_of(), mutation_rate=MUTATION, time=300)
-
-
-def test_statistics_are_pickled_and_compared():
-    assert (
-        pickle.loads(pickle.dumps(STATISTICS))
-        .from_trees(trees_of())
-        .equals(STATISTICS.from_trees(trees_of()))
-    )
-    assert isinstance(STATISTICS.from_trees(trees_of()), pd.Series)

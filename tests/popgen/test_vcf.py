@@ -1,7 +1,5 @@
 import gzip
 import io
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -180,12 +178,6 @@ def test_one_of_several_contigs_is_read(tmp_path, case):
         settings().from_vcf(several, contig="3")
 
 
-@pytest.mark.parametrize("mask", [[(5, 1)], [(1, 5), (-2, 3)], [(np.nan, 3)]])
-def test_an_interval_of_a_mask_that_is_none_is_shown(mask):
-    with pytest.raises(ValueError, match=r"mask has the interval \["):
-        settings(mask=mask)
-
-
 def test_files_that_are_cut_or_not_there_are_refused(tmp_path, case):
     _, genotypes, positions = case
     data = gzip.compress(text_of(genotypes, positions, SAMPLES).encode())
@@ -198,18 +190,3 @@ def test_files_that_are_cut_or_not_there_are_refused(tmp_path, case):
         settings().from_vcf(tmp_path / "cut.vcf.bgz")
     with pytest.raises(FileNotFoundError, match="nothing"):
         settings().from_vcf(tmp_path / "nothing.vcf")
-
-
-def test_numbers_of_samples_do_not_choose_those_of_a_vcf(tmp_path, case):
-    _, genotypes, positions = case
-    path = write(tmp_path, text_of(genotypes, positions, SAMPLES))
-    with pytest.raises(ValueError, match="names of their samples"):
-        pk.popgen.Statistics(SIZES).from_vcf(path)
-
-
-def test_nothing_of_the_extra_is_imported_with_the_package():
-    code = (
-        "import sys, pymc_kbr as pk; pk.popgen.Statistics, pk.popgen.read_diyabc, pk.popgen.coalescent; "
-        "assert not {'msprime', 'tskit', 'demes', 'cyvcf2'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

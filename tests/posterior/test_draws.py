@@ -179,16 +179,6 @@ def test_without_a_bandwidth_the_mode_is_that_of_the_embedding():
     np.testing.assert_array_equal(posterior.mode(bandwidth=None), preimage.mode(posterior.embedding))
 
 
-def test_the_mode_has_the_units_of_the_parameters():
-    units = np.array([1e200, 1e-200])
-    np.testing.assert_allclose(make(units=units).mode() / units, make().mode(), rtol=1e-6)
-
-
-def test_parameters_that_do_not_vary_are_their_mode():
-    points = np.column_stack([POINTS[:, 0], np.full(N, 7.0)])
-    assert make(points, EVEN).mode()[1] == pytest.approx(7.0)
-
-
 def test_a_mode_outside_the_support_is_replaced_by_the_heaviest_atom():
     """Two peaks on the circle's ends, and a support that leaves out what is between them."""
     points = np.array([[-1.0], [-0.9], [1.0]])

@@ -7,10 +7,8 @@ from scipy.optimize import minimize
 from pymc_kbr.arrays.bijections import Interval
 from pymc_kbr.arrays.support import Block, Support
 from pymc_kbr.arrays.weighted import weighted_quantile
-from pymc_kbr.embedding import preimage
 from pymc_kbr.embedding.embedding import Atoms, Embedding
 from pymc_kbr.embedding.projection import onto_simplex, project_to_simplex
-from pymc_kbr.gram import pivoted_cholesky
 from pymc_kbr.kernels import Gaussian
 from pymc_kbr.posterior.posterior import Posterior
 
@@ -84,13 +82,6 @@ def test_projection_leaves_a_probability_vector_alone(rng):
     np.testing.assert_allclose(project_to_simplex(embedding), v, atol=1e-12)
 
 
-def test_a_low_rank_factor_is_close_to_the_gram_matrix(rng):
-    points, kernel = rng.normal(size=(300, 2)), Gaussian(0.8)
-    factor = pivoted_cholesky(kernel, points, 300, 1e-8)[0]
-    assert factor.shape[1] < 200
-    assert np.abs(factor @ factor.T - kernel(points)).max() < 1e-5
-
-
 def test_large_and_small_sets_of_atoms_have_the_same_projections(rng):
     points, weights = rng.normal(size=(150, 2)), rng.normal(scale=0.02, size=150) + 1 / 150
     exact = project_to_simplex(Embedding(Atoms(points, Gaussian(0.8)), weights), 2000, 0)
@@ -113,12 +104,6 @@ def test_the_mode_takes_the_higher_of_two_peaks(rng):
     weights = np.repeat([0.4, 0.6], 300) / 300
     assert make(points, weights, 0.3).mode() == pytest.approx([3.0], abs=0.15)
     assert make(points, weights[::-1], 0.3).mode() == pytest.approx([-3.0], abs=0.15)
-
-
-def test_the_mode_is_a_stationary_point_of_the_embedding(signed):
-    mode = preimage.mode(signed.embedding)
-    for direction in np.vstack([np.eye(2), -np.eye(2)]):
-        assert signed.embedding((mode + 1e-3 * direction)[None])[0] <= signed.embedding(mode[None])[0] + 1e-9
 
 
 def test_quantiles_of_equal_weights_are_those_of_the_sample():
@@ -153,22 +138,6 @@ def test_draws_stay_inside_the_support_and_discrete_ones_stay_whole(rng):
     assert draws[:, 0].max() <= 1
     assert len(np.unique(draws[:, 0])) == 5000
     np.testing.assert_array_equal(draws[:, 1], np.rint(draws[:, 1]))
-
-
-def test_atoms_on_an_edge_can_be_drawn():
-    support = Support.from_bounds({"a": (0, 1)}, ["a"])
-    draws = make([[0.0], [0.5], [1.0]], [0.3, 0.4, 0.3], support=support).draw(100, 0)
-    assert np.isfinite(draws).all()
-    assert set(np.unique(draws)) <= {0.0, 0.5, 1.0}
-
-
-def test_one_atom_on_an_edge_does_not_stop_the_smoothing_of_the_others(rng):
-    support = Support.from_bounds({"a": (0, 1)}, ["a"])
-    points = np.append(rng.uniform(0.2, 0.8, 50), 1.0)[:, None]
-    draws = make(points, np.full(51, 1 / 51), support=support).draw(510, rng)[:, 0]
-    on_the_edge = draws == 1.0
-    assert on_the_edge.sum() in (10, 11)
-    assert len(np.unique(draws[~on_the_edge])) == (~on_the_edge).sum()
 
 
 def test_one_atom_gives_draws_of_that_atom():

@@ -6,14 +6,6 @@ from pymc_kbr.kernels import Gaussian
 from pymc_kbr.posterior.scores import crps, energy_score, kernel_score
 
 
-@pytest.mark.parametrize(("fair", "pairs"), [(False, 30 * 30), (True, 30 * 29)])
-def test_the_energy_score_is_its_definition(fair, pairs, rng):
-    draws, truth = rng.normal(size=(30, 2)), np.array([0.3, -1.0])
-    apart = cdist(draws, draws)
-    expected = np.linalg.norm(draws - truth, axis=1).mean() - apart.sum() / (2 * pairs)
-    assert energy_score(draws, truth, fair=fair) == pytest.approx(expected)
-
-
 @pytest.mark.parametrize("fair", [False, True])
 def test_in_one_dimension_it_is_the_crps(fair, rng):
     draws, truth = rng.normal(size=(40, 1)), np.array([0.4])
@@ -30,7 +22,7 @@ def test_scores_are_lowest_for_the_distribution_of_the_truth(power, rng):
     means = {}
     for name, deviation, shift in (("true", 1, 0), ("narrow", 0.6, 0), ("wide", 1.6, 0), ("off", 1, 0.6)):
         energies, kernels = [], []
-        for seed in range(600):
+        for seed in range(400):
             stream = np.random.default_rng(seed)
             truth = stream.normal(size=2)
             draws = shift + deviation * stream.normal(size=(50, 2))
@@ -40,16 +32,3 @@ def test_scores_are_lowest_for_the_distribution_of_the_truth(power, rng):
     for name in ("narrow", "wide", "off"):
         assert means["true"][0] < means[name][0]
         assert means["true"][1] < means[name][1]
-
-
-def test_the_expected_fair_score_does_not_depend_on_the_number_of_draws():
-    def scores(m, seeds, fair):
-        return [
-            energy_score(np.random.default_rng(s).normal(size=(m, 1)), np.zeros(1), fair=fair)
-            for s in range(seeds)
-        ]
-
-    few, many = scores(10, 3000, True), scores(200, 300, True)
-    error = np.sqrt(np.var(few) / 3000 + np.var(many) / 300)
-    assert np.mean(few) == pytest.approx(np.mean(many), abs=4 * error)
-    assert np.mean(scores(10, 3000, False)) > np.mean(few) + 4 * error

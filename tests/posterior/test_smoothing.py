@@ -5,7 +5,7 @@ from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.kernels import Gaussian
 from pymc_kbr.posterior.posterior import Posterior
-from pymc_kbr.posterior.smoothing import SMOOTHINGS, check_smoothing, silverman
+from pymc_kbr.posterior.smoothing import SMOOTHINGS, silverman
 
 
 def resampled(weights, draws, rng):
@@ -62,15 +62,6 @@ def test_atoms_without_weight_are_no_neighbours(rng):
     weights = np.repeat([0.01, 0.0], 100)
     draws = SMOOTHINGS["local"](atoms, weights, resampled(weights, 1000, rng), rng)
     assert np.abs(draws).max() < 6
-
-
-def test_a_posterior_draws_as_its_settings_say(rng):
-    atoms = Atoms(np.concatenate([rng.normal(-3, 0.1, 50), rng.normal(3, 0.1, 50)])[:, None], Gaussian(1.0))
-    posterior = Posterior.of(atoms, np.full(100, 0.01), Support.unbounded(1))
-    assert np.isin(posterior.draw(200, 0, smoothing="none"), atoms.points).all()
-    assert np.abs(posterior.draw(500, 0)).std() < np.abs(posterior.draw(500, 0, smoothing="global")).std()
-    with pytest.raises(ValueError, match="'local', 'global', 'repeats', 'none'"):
-        posterior.draw(10, 0, smoothing="some")
 
 
 def test_herding_estimates_expectations_better_than_resampling(rng):
@@ -215,12 +206,6 @@ def test_atoms_on_a_line_are_smoothed_on_it(rng):
         np.testing.assert_allclose(draws[:, 1], 2 * draws[:, 0], atol=1e-6)
 
 
-def test_the_names_are_those_there_are():
-    assert list(SMOOTHINGS) == ["local", "global", "repeats", "none"]
-    for name in SMOOTHINGS:
-        assert check_smoothing(name) is None
-
-
 def test_the_variance_given_back_is_that_of_the_atoms_that_were_drawn(rng):
     """Of two groups far apart, the one."""
     atoms = np.concatenate([rng.uniform(size=25), 1000 + rng.uniform(size=25)])[:, None]
@@ -273,7 +258,7 @@ def test_as_many_neighbours_are_used_as_a_covariance_needs(q, used):
 
 def test_no_atom_is_twice_among_the_neighbours():
     """Of 160 thirteen would be; twelve among 148 are, whose mean moves as that of different atoms does."""
-    atoms, weights, seeds = np.arange(160.0)[:, None], np.full(160, 1 / 160), 300
+    atoms, weights, seeds = np.arange(160.0)[:, None], np.full(160, 1 / 160), 200
     h, made, expected = silverman(13, 1), [], []
     for seed in range(seeds):
         rng = np.random.default_rng(seed)
@@ -281,5 +266,5 @@ def test_no_atom_is_twice_among_the_neighbours():
         made.append(80 + (draws.mean() - 80) / (1 - np.sqrt(1 - h**2)))
         among = rng.permutation(160)[:148]
         expected.append(among[np.argsort(np.abs(among - 80))[:12]].mean())
-    # Standard deviations of 300 seeds have a relative error of 1 / sqrt(600): four of both.
-    assert np.std(made) == pytest.approx(np.std(expected), rel=4 * np.sqrt(2 / 600))
+    # Standard deviations of 200 seeds have a relative error of 1 / sqrt(400): four of both.
+    assert np.std(made) == pytest.approx(np.std(expected), rel=4 * np.sqrt(2 / 400))

@@ -10,7 +10,7 @@ import pymc_kbr as pk
 from tests.models import AS_WRITTEN
 
 RNG = np.random.default_rng(6)
-N = 400
+N = 200
 K, T, S = RNG.uniform(1, 4, N), RNG.uniform(0, 2, N), RNG.uniform(0.5, 2, N)
 THETA = pd.DataFrame({"k": K, "t": T, "s": S})
 X = pd.DataFrame(
@@ -54,23 +54,7 @@ def test_the_density_and_its_gradient(learnt, changeable):
     assert np.all(np.isfinite(gradient))
 
 
-def test_probabilities_of_counts_have_a_gradient(learnt):
-    """Also far out, where they are tiny."""
-    count = pk.KernelLikelihood("location_scale").for_scores()
-    count.fit(THETA[["k"]], X[["count"]], random_seed=1)
-    with pm.Model() as model:
-        theta = pm.Normal("theta", 0, 1, shape=1)
-        pk.LearnedSimulator("x", count, theta, observed=[0.0, 3.0, 400.0], outside="extrapolate")
-    value, logp = model.rvs_to_values[theta], model.logp(sum=True)
-    both = pytensor.function([value], [logp, pytensor.grad(logp, value)], mode=AS_WRITTEN)
-    at = np.array([2.0])
-    found, gradient = both(at)
-    expected = count.log_likelihood([[2.0]], [[0.0], [3.0], [400.0]])[0]
-    assert found - log_prior(at) == pytest.approx(expected, rel=1e-9)
-    assert gradient[0] == pytest.approx((both(at + 1e-5)[0] - both(at - 1e-5)[0]) / 2e-5, rel=1e-5)
-
-
-@pytest.mark.parametrize("bad", [[1.0, -0.5, 1.0], [0.5, 2.0, 1.0], [1.0, 2.0, 1.5], [1.0, 2.0, -1.0]])
+@pytest.mark.parametrize("bad", [[1.0, -0.5, 1.0], [0.5, 2.0, 1.0]])
 def test_trials_of_an_impossible_value_are_refused(learnt, bad):
     with pm.Model():
         theta = pm.Normal("theta", 0, 1, shape=3)
@@ -94,28 +78,18 @@ def waiting(rng, shape, delay, size=None):
     return delay + rng.gamma(shape, size=size)
 
 
-@pytest.mark.parametrize("name", ["t0", "delay"])
-def test_simulators_are_learned_by_the_names_of_variables_or_of_arguments(name):
+def test_simulators_are_learned_by_the_names_of_their_arguments():
     with pm.Model() as model:
         k, t0 = pm.Uniform("k", 1, 4), pm.Uniform("t0", 0, 2)
         pm.Simulator("rt", waiting, k, t0, observed=[2.0, 1.5, 3.0, 2.2])
-    declared = pk.KernelLikelihood("location_scale", shift={"rt": name}, lower={"rt": name})
-    made = pk.learn_simulators(model, 500, likelihood=declared, trials="rt", random_seed=1, progressbar=False)
+    declared = pk.KernelLikelihood("location_scale", shift={"rt": "delay"}, lower={"rt": "delay"})
+    made = pk.learn_simulators(model, 300, likelihood=declared, trials="rt", random_seed=1, progressbar=False)
     likelihood = made["rt"].owner.op.likelihood
     assert likelihood.structure_.free.tolist() == [[True, False]]
     logp = made.compile_logp(mode=AS_WRITTEN)
     low, high = {"k_interval__": 0.0, "t0_interval__": -1.0}, {"k_interval__": 0.0, "t0_interval__": 2.0}
     assert np.isfinite(logp(low))
     assert logp(high) == -np.inf
-
-
-def test_a_choice_among_estimators_knows_the_names():
-    table = pk.ReferenceTable.from_dataframe(
-        pd.concat([THETA[["k", "t"]], X[["time"]]], axis=1), parameters=["k", "t"], statistics=["time"]
-    )
-    declared = pk.KernelLikelihood("location_scale", shift={"time": "t"})
-    chosen = pk.select(table, candidates=[declared], random_seed=1, progressbar=False)
-    assert chosen.structure_.free.tolist() == [[True, False]]
 
 
 def test_a_condition_is_an_input_of_the_model():

@@ -48,12 +48,6 @@ def test_a_lapse_is_even_between_the_simulated_values_whatever_the_parameters(le
     np.testing.assert_allclose(np.exp(found), (1 - share) * own + share / (2 * width), rtol=1e-6)
 
 
-def test_ranges_are_given_by_names(learnt):
-    model = model_of(learnt, lambda share: (share, {"rt": (0.0, 10.0)}))
-    own = np.exp(learnt.log_likelihoods([[0.5]], DATA)[0])
-    np.testing.assert_allclose(np.exp(densities(model, 0.5, 0.1)), 0.9 * own + 0.1 / 20, rtol=1e-6)
-
-
 def test_what_only_a_lapse_can_be_has_a_density_and_finite_gradients(learnt):
     """A time below every t0 is impossible without lapses; one beyond the range of lapses is the model's."""
     below, above = np.array([[-0.5, 1.0]]), np.array([[2.9, 0.0]])
@@ -90,21 +84,6 @@ def test_each_group_has_its_share(learnt):
     own = np.exp(learnt.log_likelihoods([[0.5]], DATA)[0])
     even = 1 / (2 * np.ptp(TRIALS["rt"]))
     np.testing.assert_allclose(np.exp(found), np.where(group == 0, own, 0.5 * own + 0.5 * even), rtol=1e-6)
-
-
-def test_counts_lapse_to_any_of_their_values():
-    theta = RNG.uniform(0, 2, 400)
-    counts = RNG.poisson(np.exp(theta)).astype(float)
-    learnt = (
-        pk.KernelLikelihood("autoregressive").for_scores().fit(theta[:, None], counts[:, None], random_seed=1)
-    )
-    with pm.Model() as model:
-        at = pm.Uniform("theta", 0, 2)
-        pk.LearnedSimulator("y", learnt, at, observed=np.array([0.0, 3.0]), lapse=0.2)
-    found = model.compile_logp([model["y"]], sum=False, **QUICK)({"theta_interval__": np.array(0.0)})[0]
-    own = np.exp(learnt.log_likelihoods([[1.0]], np.array([[0.0], [3.0]]))[0])
-    even = 1 / (np.ptp(counts) + 1)
-    np.testing.assert_allclose(np.exp(found), 0.8 * own + 0.2 * even, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

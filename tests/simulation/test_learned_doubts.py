@@ -8,7 +8,6 @@ import pymc as pm
 import pytest
 
 import pymc_kbr as pk
-from pymc_kbr.estimators.likelihood import choice as refuted
 
 RNG = np.random.default_rng(3)
 THETA = pd.DataFrame({"a": RNG.normal(size=120)})
@@ -55,13 +54,6 @@ def two_of_one_kind(function=noisy):
         for name, given in (("y", a), ("z", b)):
             pm.Simulator(name, function, given, epsilon=0.1, sum_stat="mean", observed=np.zeros(3))
     return model
-
-
-def test_simulators_that_share_a_likelihood_are_warned_of_once(monkeypatch):
-    monkeypatch.setattr(refuted, "NOT_UNIFORM", 1.1)
-    with pytest.warns(pk.PosteriorWarning, match="of 'y', 'z' does not hold") as told:
-        pk.learn_simulators(two_of_one_kind(), 100, likelihood=pk.KernelLikelihood("location_scale"), **QUIET)
-    assert len([each for each in told if "does not hold" in str(each.message)]) == 1
 
 
 def test_a_simulator_without_noise_is_refused_by_its_name():

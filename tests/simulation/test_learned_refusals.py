@@ -26,21 +26,16 @@ def learned(*parameters, likelihood=None, observed=X, **kwargs):
     [
         ((), {}, "no parameters; pass the 2"),
         (("a",), {}, "are 1 columns; its likelihood was fitted to 2"),
-        (("a", "b", "a"), {}, "are 3 columns; its likelihood was fitted to 2"),
-        (("t",), {}, "are 4 columns"),
         (("t", np.zeros(3)), {}, r"batches of \[3, 4\] groups"),
         ((np.zeros((2, 2, 2)),), {}, r"of shape \(g,\) or \(g, k\)"),
         (("a", "b"), {"observed": np.zeros((4, 2))}, r"shape \(4, 2\).*must be \(3,\).*or \(n, 3\)"),
-        (("a", "b"), {"observed": np.zeros(4)}, r"shape \(4,\)"),
         (("a", "b"), {"observed": np.zeros((0, 3))}, "no rows"),
         (("a", "b"), {"observed": np.where(np.arange(4)[:, None] == 2, np.nan, X)}, r"1 of 4 rows \(row 2\)"),
         (("a", "b"), {"observed": np.ma.masked_equal(X + np.eye(4, 3), 1)}, r"3 of 4 rows \(row 0, 1, 2\)"),
         (("a", "t"), {"observed": np.zeros((3, 3))}, "those of 4 groups, and there are 3 observations"),
-        (("a", "t"), {"observed": np.zeros(3)}, "those of 4 groups, and there are 1 observations"),
         (("a", "b"), {"group": [0, 0, 0, 0]}, "one set of parameters"),
         (("a", "t"), {"group": [0, 1, 2]}, "has 3 entries, and `observed` is 4 observations"),
         (("a", "t"), {"group": [0, 1, 4, 2]}, "is 4 at observation 2; with 4 groups it may be 0 to 3"),
-        (("a", "t"), {"group": [0, -1, 2, 1]}, "is -1 at observation 1"),
         (("a", "b"), {"outside": "clip"}, "'-inf' or 'extrapolate'"),
         (("a", "b"), {"dims": ("day",)}, "name each dimension"),
         (("a", "b"), {"dims": ("day", "statistic")}, "dimension 'day' the length 5"),
@@ -53,21 +48,7 @@ def test_what_does_not_fit(parameters, kwargs, words):
         learned(*parameters, **kwargs)
 
 
-@pytest.mark.parametrize(
-    ("kwargs", "words"),
-    [
-        ({"likelihood": pk.Rejection()}, "must be a KernelLikelihood that is fitted"),
-        ({"likelihood": pk.KernelLikelihood}, "must be a KernelLikelihood that is fitted"),
-        ({"observed": [["a", "b", "c"]]}, "no array of numbers"),
-        ({"group": [0.0, 1.0, 2.0, 3.0]}, "one whole number an observation"),
-    ],
-)
-def test_what_is_of_the_wrong_type(kwargs, words):
-    with pytest.raises(TypeError, match=words):
-        learned("a", "t", **kwargs)
-
-
-@pytest.mark.parametrize("value", [None, object(), {"a": 1}])
+@pytest.mark.parametrize("value", [None, {"a": 1}])
 def test_a_parameter_that_is_no_number_is_named(value):
     with pytest.raises(
         TypeError, match=r"parameter 1 of 'y' is .*; it must be a random variable of the model"
@@ -75,8 +56,7 @@ def test_a_parameter_that_is_no_number_is_named(value):
         learned("a", value)
 
 
-@pytest.mark.parametrize("wrong", [-1, 4])
-def test_a_group_that_there_is_not_is_refused_when_data_change(wrong):
+def test_a_group_that_there_is_not_is_refused_when_data_change():
     with pm.Model() as model:
         group = pm.Data("group", np.arange(4))
         t = pm.Normal("t", shape=(4, 2))
@@ -84,20 +64,9 @@ def test_a_group_that_there_is_not_is_refused_when_data_change(wrong):
     density = model.compile_logp(mode=AS_WRITTEN)
     assert np.isfinite(density(model.initial_point()))
     with model:
-        pm.set_data({"group": [0, 1, wrong, 3]})
+        pm.set_data({"group": [0, 1, -1, 3]})
     with pytest.raises(AssertionError, match="the `group` of 'y' names a group that there is not"):
         density(model.initial_point())
-
-
-def test_observations_that_no_simulation_can_be_are_refused_at_once():
-    rng = np.random.default_rng(2)
-    theta = rng.normal(size=(100, 2))
-    x = np.exp(theta + 0.3 * rng.normal(size=(100, 2)))
-    likelihood = pk.KernelLikelihood("location_scale").fit(theta, x, random_seed=1)
-    observed = x[:4].copy()
-    observed[3, 1] = -2.0
-    with pytest.raises(ValueError, match="statistic 1 has the value -2 in row 3"):
-        learned("a", "b", likelihood=likelihood, observed=observed)
 
 
 def test_without_a_model():
@@ -190,8 +159,7 @@ def test_the_folder_of_the_tables_is_made_and_one_name_is_a_name(tmp_path):
     assert made["sums"].owner.op.likelihood.statistics_size == 1
 
 
-@pytest.mark.parametrize("changeable", [False, True])
-@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize(("changeable", "whole"), [(False, True), (True, False)])
 @pytest.mark.filterwarnings("ignore:the statistics in columns:UserWarning")
 @pytest.mark.filterwarnings("ignore:the statistic in column 1 is 2 in every:pymc_kbr.PosteriorWarning")
 def test_data_that_the_model_cannot_make_have_no_density(changeable, whole):

@@ -61,11 +61,11 @@ def test_the_mode(model, likelihood):
 def test_nuts_and_what_follows(model, likelihood):
     mean, deviation = exact(model, likelihood)
     with model:
-        idata = pm.sample(400, tune=150, chains=2, cores=1, random_seed=1, progressbar=False)
+        idata = pm.sample(250, tune=100, chains=2, cores=1, random_seed=1, progressbar=False)
         pm.compute_log_likelihood(idata, progressbar=False)
         predicted = pm.sample_posterior_predictive(idata, random_seed=1, progressbar=False)
     draws = idata["posterior"]["t"].values.reshape(-1, 2, 2)
-    # 800 draws, of at least 200 effective ones: five Monte Carlo errors.
+    # 500 draws, of at least 200 effective ones: five Monte Carlo errors.
     assert np.abs((draws.mean(axis=0) - mean) / deviation).max() < 5 / np.sqrt(200)
     densities = idata["log_likelihood"]["y"]
     assert densities.dims == ("chain", "draw", "trial")

@@ -48,11 +48,3 @@ def test_a_learned_simulator_warns_of_many_trials_of_one_parameter_set(learnt):
         stimulus = np.repeat([1.0, 2.0], [3, 1997])
         with pytest.warns(pk.PosteriorWarning, match="1997 trials of 'stimuli'"):
             pk.LearnedSimulator("stimuli", learnt, slope * stimulus, observed=data)
-
-
-def test_learned_trials_of_a_model_are_warned_of():
-    with pm.Model() as model:
-        mean = pm.Normal("mean", 0, 1)
-        pm.Simulator("y", lambda rng, mean, size: rng.normal(mean, 1.0, size), mean, observed=np.zeros(2000))
-    with pytest.warns(pk.PosteriorWarning, match="2000 trials of 'y'"):
-        pk.learn_simulators(model, 300, trials="y", random_seed=1, progressbar=False)

@@ -14,7 +14,6 @@ from pymc_kbr.simulation.prior.new_prior import NewPrior
 FIXED = {
     "kbr": {"regularisation": 1e-6},
     "iw_kbr": {"regularisation": 1e-3},
-    "conditional_mean": {"regularisation": 1e-3},
     "rejection": {"accepted": 100},  # a deviation from the 12 effective rows of the default is 20% noise
 }
 
@@ -46,8 +45,10 @@ def table(old):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", sorted(ESTIMATORS))
-@pytest.mark.parametrize("densities", [True, False])
+@pytest.mark.parametrize(
+    ("name", "densities"),
+    [("iw_kbr", True), ("kbr", False), ("adjusted", True), ("rejection", False), ("kernel_likelihood", True)],
+)
 def test_the_posterior_is_that_under_the_new_prior(name, densities, table, old, new):
     idata = pk.sample_abc(
         1000,
@@ -67,14 +68,7 @@ def test_the_posterior_is_that_under_the_new_prior(name, densities, table, old, 
     assert idata["posterior"].attrs["inference_library"] == "pymc_kbr"
 
 
-@pytest.mark.statistical
-def test_draws_of_the_prior_serve_too(table):
-    draws = np.random.default_rng(3).normal(1, 0.5, size=(700, 1))
-    idata = pk.sample_abc(500, reference_table=table, prior=draws, estimator="kbr", random_seed=4)
-    assert idata["posterior"]["mean"].values.mean() == pytest.approx(1.25, abs=0.35 / 3)
-
-
-@pytest.mark.parametrize("estimator", ["adjusted", "kernel_likelihood", "rejection"])
+@pytest.mark.parametrize("estimator", ["kernel_likelihood", "rejection"])
 def test_draws_in_a_frame_are_put_in_the_order_of_the_table(estimator):
     rng = np.random.default_rng(0)
     theta = rng.normal(size=(300, 2))
@@ -125,16 +119,10 @@ def test_a_prior_far_in_the_tail_warns_with_the_effective_sample_size(table, old
         pk.sample_abc(10, reference_table=table, model=old, prior=far, estimator="rejection", random_seed=1)
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_a_prior_of_deviation_zero_is_refused_by_name(known, table, old):
+def test_a_prior_of_deviation_zero_is_refused_by_name(table, old):
     point = make(lambda: pm.Normal("mean", 0.5, 0.0))
     with pytest.raises(ValueError, match=r"all its mass in one point of \{'mean': 0.5\}"):
-        pk.sample_abc(10, reference_table=table, model=old if known else None, prior=point, random_seed=1)
-
-
-def test_no_warning_where_the_ratio_is_mild(table, old, new, recwarn):
-    pk.sample_abc(10, reference_table=table, model=old, prior=new, estimator="rejection", random_seed=1)
-    assert not [w for w in recwarn if "density ratio" in str(w.message)]
+        pk.sample_abc(10, reference_table=table, model=old, prior=point, random_seed=1)
 
 
 @pytest.mark.parametrize(
@@ -162,12 +150,6 @@ def test_a_model_of_other_parameters_is_refused(table):
         pm.Normal("mean", 0, 1, shape=2)
     with pytest.raises(ValueError, match=r"shape \(2,\)"):
         pk.sample_abc(10, reference_table=table, prior=wide, random_seed=1)
-
-
-def test_two_priors_are_refused(table):
-    twice = pk.KernelBayes(prior=np.ones((3, 1)))
-    with pytest.raises(ValueError, match="leave one of them out"):
-        pk.sample_abc(10, reference_table=table, prior=np.ones((3, 1)), estimator=twice, random_seed=1)
 
 
 def test_the_log_density_is_that_of_the_model_in_its_own_space(table):
@@ -224,10 +206,3 @@ def test_draws_keep_the_tables_support_and_have_no_ratio(table, old):
     for one in ([[1.0]], np.ones((0, 1)), [[1.0], [np.inf]]):
         with pytest.raises(ValueError, match=r"at least two rows|NaN or infinity"):
             NewPrior.of(one, table, old, np.random.default_rng(1))
-
-
-def test_rows_that_neither_prior_reaches_have_no_density(table):
-    wide, narrow = (make(lambda e=end: pm.Uniform("mean", -e, e)) for end in (2.0, 1.0))
-    found = NewPrior.of(narrow, table, wide, np.random.default_rng(1))  # the table has rows beyond both
-    assert np.any(np.abs(table.parameters) > 2)
-    np.testing.assert_allclose(found.ratio, np.abs(table.parameters[:, 0]) < 1)

@@ -1,11 +1,7 @@
 import concurrent.futures
-import os
 import subprocess
 import sys
 import threading
-import tracemalloc
-import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
@@ -15,21 +11,10 @@ from scipy import stats
 
 import pymc_kbr as pk
 from pymc_kbr.simulation.forward_model import ForwardModel
-from pymc_kbr.simulation.model.read import read_model
-from pymc_kbr.simulation.options import SimulationOptions
-from pymc_kbr.simulation.resume_store import simulate_table
-from pymc_kbr.simulation.workers import executors
-from pymc_kbr.simulation.workers.executors import Isolated
-from pymc_kbr.simulation.workers.row_simulator import RowSimulator
 from tests import models
-from tests.models import DATA, model, table, vector_model
+from tests.models import DATA, model, same, table, vector_model
 
 pytestmark = pytest.mark.versions
-
-
-def same(one, two):
-    np.testing.assert_array_equal(one.parameters, two.parameters)
-    np.testing.assert_array_equal(one.statistics, two.statistics)
 
 
 # --- what comes out ---
@@ -52,18 +37,15 @@ def test_a_table_holds_draws_from_the_prior_and_their_simulations():
 @pytest.mark.parametrize(
     ("sum_stat", "expected"),
     [
-        ("identity", lambda y: y),
         ("sort", np.sort),
-        ("mean", lambda y: np.array([y.mean()])),
         ("median", lambda y: np.array([np.median(y)])),
         (lambda y: np.array([y.mean(), y.std()]), lambda y: np.array([y.mean(), y.std()])),
         (lambda y: pt.stack([pt.mean(y), pt.max(y)]), lambda y: np.array([y.mean(), y.max()])),
     ],
 )
-@pytest.mark.parametrize("fn", [models.normal, models.normal_by_hand])
-def test_summaries_of_every_kind_are_those_of_each_row(fn, sum_stat, expected):
-    whole = table(30, model(fn))
-    made = table(30, model(fn, sum_stat=sum_stat))
+def test_summaries_of_every_kind_are_those_of_each_row(sum_stat, expected):
+    whole = table(30, model(models.normal_by_hand))
+    made = table(30, model(models.normal_by_hand, sum_stat=sum_stat))
     np.testing.assert_allclose(made.observed, expected(DATA))
     np.testing.assert_allclose(made.statistics, [expected(row) for row in whole.statistics])
 
@@ -144,35 +126,6 @@ def test_the_density_of_an_ordered_prior_is_that_of_what_is_left_of_it():
     assert found[1] == -np.inf
 
 
-def test_an_ordered_prior_is_the_one_that_nuts_would_use():
-    with pm.Model() as made:
-        cut = pm.Normal("cut", 0, 1, shape=2, transform=pm.distributions.transforms.ordered)
-        pm.Simulator("y", models.normal, cut[0], 1.0, observed=DATA)
-    t = table(4000, made)
-    # Order statistics of two standard normal draws: means -+ 1 / sqrt(pi), deviation 0.826.
-    np.testing.assert_allclose(t.parameters.mean(axis=0), [-0.5642, 0.5642], atol=4 * 0.826 / np.sqrt(4000))
-    assert 0.45 < float(t.provenance["prior_rejected"]) < 0.55
-
-
-def test_data_containers_are_read_where_the_table_is_made():
-    with pm.Model() as made:
-        data = pm.Data("data", DATA)
-        mean = pm.Normal("mean", 0, 1)
-        pm.Simulator("y", models.normal, mean, 1.0, observed=data)
-    first = table(20, made)
-    with made:
-        pm.set_data({"data": DATA + 1})
-    second = table(20, made)
-    np.testing.assert_allclose(second.observed, first.observed + 1)
-    same(first, second)
-
-
-def test_names_and_coordinates_of_a_vector_of_statistics():
-    made = table(10, vector_model(dims="statistic"))
-    assert made.statistic_names == ["y[centre]", "y[spread]"]
-    assert made.observed.tolist() == [0.1, 1.0]
-
-
 def test_the_vector_helper_gives_scalars_and_arrays_as_they_are():
     seen = []
 
@@ -220,21 +173,11 @@ def test_a_simulator_that_falls_back_to_rows_says_so_once_with_the_reason(capsys
     assert said(capsys, model())[0] == 0
 
 
-def test_rounds_of_one_model_say_it_once(capsys):
-    forward = ForwardModel.read(model(models.normal_by_hand))
-    for seed in (1, 2):
-        simulate_table(SimulationOptions(draws=20, random_seed=seed), forward)
-    assert capsys.readouterr().out.count("which is slower") == 1
-
-
 def wrong_in_batches():
     """Simulators that return the right shape for a batch, and the wrong numbers."""
 
     def common_noise(rng, mean, scale, size=None):
         return mean + scale * rng.standard_normal(size[-1])
-
-    def first_row_only(rng, mean, scale, size=None):
-        return rng.normal(np.ravel(mean)[0], np.ravel(scale)[0], size=size)
 
     def mean_of_the_batch(rng, mean, scale, size=None):
         return rng.normal(np.mean(mean), scale, size=size)
@@ -248,10 +191,7 @@ def wrong_in_batches():
     def bits(rng, mean, scale, size=None):
         return mean + rng.bit_generator.random_raw(1)[0] % 7 + rng.normal(size=size)
 
-    def by_column(rng, mean, scale, size=None):
-        return mean + rng.standard_normal(size[::-1]).T
-
-    return [common_noise, first_row_only, mean_of_the_batch, own_generator, shuffled, bits, by_column]
+    return [common_noise, mean_of_the_batch, own_generator, shuffled, bits]
 
 
 @pytest.mark.parametrize("fn", wrong_in_batches(), ids=lambda fn: fn.__name__)
@@ -330,83 +270,11 @@ def test_cores_do_not_change_a_bit(made):
     assert not np.array_equal(one.statistics, table(2500, made, random_seed=2).statistics)
 
 
-def test_workers_are_started_where_they_are_not_forked(monkeypatch):
-    def ends(rng, mean, scale, size=None):
-        if mean > 100:
-            os._exit(3)
-        return models.normal_by_hand(rng, mean, scale, size)
-
-    monkeypatch.setattr("pymc_kbr.simulation.workers.executors.CAN_FORK", False)
-    monkeypatch.setattr(Isolated._call, "__defaults__", (1,))  # each imports PyMC
-    made = model(ends)
-    simulator, rows = RowSimulator.of(read_model(made), 1), table(3, made).parameters
-    with Isolated(simulator) as isolated:
-        for row, values in enumerate(rows):
-            there, here = isolated.try_row(row, values), simulator.try_row(row, values)
-            assert all(np.array_equal(one, two) for one, two in zip(there, here, strict=True))
-        assert isolated.try_row(3, rows[0] + 200) == "the simulator ended its process (EXIT(3))"
-
-
-@pytest.mark.parametrize(
-    ("deaths", "found"), [(0, 3), (1, 3), (2, "the simulator ended its process (EXIT(3))")]
-)
-def test_a_row_has_failed_that_has_ended_two_processes(deaths, found, monkeypatch):
-    left = [deaths]
-
-    class Dies(concurrent.futures.Executor):
-        def submit(self, task, /, *given):
-            future = concurrent.futures.Future()
-            if task is int or not left[0]:
-                future.set_result(task(*given))
-            else:
-                left[0] -= 1
-                future.set_exception(concurrent.futures.BrokenExecutor("{EXIT(3)}"))
-            return future
-
-        def shutdown(self, *_, **__):
-            pass
-
-    monkeypatch.setattr("pymc_kbr.simulation.workers.executors._pool", lambda count: Dies())
-    isolated = Isolated(SimpleNamespace(timeout=None))
-    assert isolated._call(lambda payload, row, values: row, 3, None) == found
-    # No chunk is sent a second time: its rows are then tried one by one.
-    left[0] = deaths
-    assert (isolated._call(lambda payload, row, values: row, 3, None, attempts=1) == 3) == (deaths == 0)
-
-
-@pytest.mark.parametrize(
-    ("how", "alone"),
-    [
-        ({}, False),
-        ({"timeout": 1.0}, True),
-        ({"cores": 2, "batched": False}, True),
-        ({"cores": 2}, False),  # they may run in threads
-        ({"cores": 2, "batched": False, "executor": concurrent.futures.ThreadPoolExecutor()}, False),
-    ],
-)
-def test_first_rows_that_may_end_their_process_have_one_of_their_own(how, alone):
-    assert SimulationOptions(10, **how).isolates_first_rows is alone
-
-
-@pytest.mark.parametrize("made", [model(), model(models.normal_by_hand)])
-@pytest.mark.parametrize("draws", [2, 37])
+@pytest.mark.parametrize(("made", "draws"), [(model(), 37), (model(models.normal_by_hand), 2)])
 def test_a_longer_table_begins_with_the_shorter_one(made, draws):
     short, long = table(draws, made), table(1500, made)
     np.testing.assert_array_equal(long.parameters[:draws], short.parameters)
     np.testing.assert_array_equal(long.statistics[:draws], short.statistics)
-
-
-@pytest.mark.parametrize("rows", [1, 7, 500])
-def test_the_size_of_the_work_units_does_not_change_a_bit(rows, set_default):
-    made = vector_model(models.two_statistics_by_hand)
-    one = table(300, made)
-    set_default(executors.rows_a_chunk, most_rows=rows, seconds_a_chunk=rows * 1e9)
-    same(one, table(300, made))
-
-
-def test_large_data_make_smaller_batches(set_default):
-    set_default(RowSimulator.of, block_values=64)
-    same(table(200, model()), table(200, model(), cores=2))
 
 
 @pytest.mark.parametrize("made", [model(), vector_model(models.two_statistics_by_hand)])
@@ -490,9 +358,7 @@ def test_a_failure_names_the_row_its_parameters_and_the_error():
     assert ("NaN or infinity in y" in str(error)) == (error.parameters["mean"] < -1)
 
 
-@pytest.mark.parametrize(
-    ("fn", "cores"), [(models.fails_when_high, 1), (models.nan_when_high, 1), (models.nan_when_high, 2)]
-)
+@pytest.mark.parametrize(("fn", "cores"), [(models.fails_when_high, 1), (models.nan_when_high, 2)])
 def test_dropped_rows_keep_their_parameters(fn, cores):
     with pytest.warns(UserWarning, match="failed and were dropped"):
         made = table(1200, model(fn), on_failure="drop", cores=cores)
@@ -505,8 +371,7 @@ def test_dropped_rows_keep_their_parameters(fn, cores):
     assert np.all(made.failures.parameters[:, 0] > 1) == (fn is models.nan_when_high)
 
 
-@pytest.mark.parametrize("cores", [1, 2])
-@pytest.mark.parametrize("batched", [None, False])
+@pytest.mark.parametrize(("cores", "batched"), [(1, None), (2, False)])
 def test_a_simulator_that_exits_ends_one_simulation(cores, batched):
     def exits(rng, mean, scale, size=None):
         if np.any(mean > 1):
@@ -520,49 +385,4 @@ def test_a_simulator_that_exits_ends_one_simulation(cores, batched):
     assert len(made) + len(made.failures) == 300
 
 
-def test_rare_failures_are_dropped_without_a_warning():
-    def rare(rng, mean, scale, size=None):
-        y = rng.normal(mean, scale, size=size)
-        return np.where(np.abs(mean) > 3, np.inf, y)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        made = table(3000, model(rare), on_failure="drop")
-    assert 0 < len(made.failures) < 30
-
-
-def test_when_all_fail_there_is_no_table():
-    def never(rng, mean, scale, size=None):
-        raise RuntimeError("no")
-
-    with pytest.raises(
-        pk.SimulationError, match="20 of 20 simulations failed, the first with RuntimeError: no"
-    ):
-        table(20, model(never), on_failure="drop")
-
-
 # --- the screen, and memory ---
-
-
-def test_no_progress_bar_prints_nothing(capfd):
-    table(300, model())
-    table(30, model(models.normal_by_hand))
-    assert capfd.readouterr() == ("", "")
-
-
-def test_the_progress_bar_counts_rows(capfd):
-    pk.simulate(300, model=model(), random_seed=1)
-    out = capfd.readouterr().out
-    assert "in batches" in out
-    assert "300/300" in out
-
-
-@pytest.mark.statistical
-def test_peak_memory_is_below_twice_the_table():
-    made = model(observed=np.zeros(100))
-    table(10, made)
-    tracemalloc.start()
-    t = table(100_000, made)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 2 * (t.parameters.nbytes + t.statistics.nbytes)

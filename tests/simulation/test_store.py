@@ -20,9 +20,7 @@ import pymc_kbr as pk
 from pymc_kbr.simulation.workers import executors
 from pymc_kbr.tables.store import locked
 from tests import models, survival
-from tests.models import model, table, vector_model
-
-from .test_simulate import same
+from tests.models import model, same, table, vector_model
 
 ROWS = 1100
 
@@ -43,7 +41,7 @@ def whole():
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory, whole):
-    """A store of 1,100 rows in chunks of 512."""
+    """A store in chunks of 512 rows."""
     path = tmp_path_factory.mktemp("kept") / "table.zarr"
     same(table(ROWS, vector_model(models.two_statistics_by_hand), batched=False, store=path), whole)
     return path
@@ -85,8 +83,8 @@ def test_xarray_alone_reads_a_store(store, whole):
     assert np.all(dataset["status"].values == 1)
 
 
-@pytest.mark.parametrize("made", [model(), vector_model(models.two_statistics_by_hand)])
-def test_a_store_changes_no_bit_and_leaves_nothing_beside_it(made, tmp_path):
+def test_a_store_changes_no_bit_and_leaves_nothing_beside_it(tmp_path):
+    made = model()
     same(table(2500, made), table(2500, made, store=tmp_path / "t.zarr"))
     assert os.listdir(tmp_path) == ["t.zarr"]
     assert not list(tmp_path.rglob("*.partial"))
@@ -133,12 +131,10 @@ def test_auto_chooses_on_some_rows_of_a_stored_table_and_fits_all(store, monkeyp
     monkeypatch.setattr("pymc_kbr.sample.IN_MEMORY", 300)
     monkeypatch.setattr("pymc_kbr.selection.select.IN_MEMORY", 300)
     stored = pk.StoredTable.open(store)
-    few = ["localised", "adjusted", pk.KernelLikelihood("location_scale", 100)]
+    few = ["localised", pk.Rejection(50)]
     result = pk.sample_abc(50, reference_table=stored, candidates=few, random_seed=1, progressbar=False)
     assert result["posterior"].attrs["simulations"] == len(stored) + len(stored.failures)
-    # A likelihood is learnt in memory, from the rows among which was chosen.
-    in_memory = result["posterior"].attrs["estimator"] == "KernelLikelihood"
-    assert result["posterior"].attrs["fitted_rows"] == (300 if in_memory else len(stored))
+    assert result["posterior"].attrs["fitted_rows"] == len(stored)
     assert "the lowest energy score of" in result["posterior"].attrs["chosen"]
     picking = pk.Adjusted(pk.Rejection(50), "local_linear")
     chosen = pk.select(stored, candidates=[picking], random_seed=1, progressbar=False)
@@ -147,15 +143,6 @@ def test_auto_chooses_on_some_rows_of_a_stored_table_and_fits_all(store, monkeyp
     for whole in (pk.ConditionalMean(), pk.Adjusted(pk.Rejection(50), "joint_neighbours")):
         chosen = pk.select(stored, candidates=[whole], random_seed=1, progressbar=False)
         assert len(chosen.weights(stored.observed)) == chosen.fitted_rows_ == 300
-
-
-def test_simulating_to_a_store_returns_it_unread(tmp_path, whole):
-    made = vector_model(models.two_statistics_by_hand)
-    stored = pk.simulate_to_store(
-        ROWS, tmp_path / "t.zarr", model=made, random_seed=1, batched=False, progressbar=False
-    )
-    assert isinstance(stored, pk.StoredTable)
-    same(stored.load(), whole)
 
 
 # --- going on ---
@@ -189,25 +176,11 @@ def test_another_observation_uses_the_same_simulations(store, whole):
     np.testing.assert_array_equal(there.observed, [5.0, 5.0])
 
 
-def test_an_observation_that_does_not_fit_is_refused_before_anything_is_read(store):
-    stored = pk.StoredTable.open(store)
-    for bad, words in (
-        ([1.0, 2.0, 3.0], r"shape \(3,\)"),
-        ([1.0, np.inf], "infinite"),
-        ([np.nan] * 2, "missing"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            stored.with_observed(bad)
-    assert stored.with_observed([1.0, np.nan]).observed[0] == 1.0
-
-
 @pytest.mark.parametrize(
     ("array", "how"),
     [
         ("statistics", "gone"),
-        ("statistics", "empty"),
         ("statistics", "cut"),
-        ("statistics", "flipped"),
         ("parameters", "flipped"),
         ("status", "empty"),
         ("message", "cut"),
@@ -362,7 +335,7 @@ def test_a_finished_store_that_may_not_be_written_is_read(read_only, whole, monk
 def test_a_table_is_equal_after_its_caller_was_killed():
     """`python -m tests.survival` kills twenty times, every second time a worker; so do the tests below."""
     said = []
-    assert survival.survive(kills=1, draws=1500, seconds=1, seed=1, show=said.append, resume_on=1) == 0
+    assert survival.survive(kills=1, draws=600, seconds=0.2, seed=1, show=said.append, resume_on=1) == 0
     assert "the caller" in said[0]
     assert "equal after resuming" in said[0]
 
@@ -398,12 +371,3 @@ def test_simulations_that_hang_or_end_their_process_fail_alone():
     assert "the simulator ended its process (SIGSEGV(-11))" in said[crashes]
     np.testing.assert_array_equal(made.failures.parameters, whole.parameters[made.failures.rows])
     np.testing.assert_array_equal(made.statistics, np.delete(whole.statistics, made.failures.rows, axis=0))
-
-
-def test_the_first_rows_may_hang_too():
-    def never_ends(rng, mean, scale, size=None):
-        while True:
-            time.sleep(1)
-
-    with pytest.raises(pk.SimulationError, match=r"simulation 0 of 20 failed at .*did not end within 0.1 s"):
-        table(20, model(never_ends), timeout=0.1)

@@ -1,7 +1,4 @@
-"""What a store must not do: touch what is not its own, lose rows in silence, or go on with another model.
-
-``PYMC_KBR_HARMED_STORES=1000 python -m pytest tests/simulation/test_store_dangers.py`` damages 1,000 of them.
-"""
+"""What a store must not do: touch what is not its own, lose rows in silence, or go on with another model."""
 
 import errno
 import json
@@ -14,20 +11,15 @@ import numpy as np
 import pymc as pm
 import pytest
 import zarr
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import pymc_kbr as pk
 from pymc_kbr.simulation import resume_store
-from pymc_kbr.simulation.resume_store import changes, code_of
 from pymc_kbr.simulation.workers import executors
 from pymc_kbr.tables import layout
 from pymc_kbr.tables import store as store_module
 from pymc_kbr.tables.store import TableStore
 from tests import models
-from tests.models import model, table, vector_model
-
-from .test_simulate import same
+from tests.models import model, same, table, vector_model
 
 
 def contents(folder):
@@ -88,9 +80,7 @@ def test_a_path_that_is_no_store_is_refused_and_nothing_is_touched(home, name, m
     assert contents(home.parent) == before
 
 
-@pytest.mark.parametrize(
-    "name", ["*", "a[b]?", "[home]", "poetry", "film", "ho*", "~", "a b", "ü.zarr", "-rf"]
-)
+@pytest.mark.parametrize("name", ["a[b]?", "film", "ho*", "ü.zarr"])
 def test_a_store_of_any_name_touches_only_itself(home, name):
     before = contents(home.parent)
     path = home.parent / name
@@ -131,7 +121,7 @@ def test_a_store_is_no_folder_of_stores(call, tmp_path):
     assert contents(tmp_path) == before
 
 
-@pytest.mark.parametrize("within", ["sub", "parameters/sub", "parameters/c/sub", "sub.zarr/"])
+@pytest.mark.parametrize("within", ["sub", "parameters/c/sub"])
 def test_nothing_is_made_within_a_store(within, tmp_path):
     path = tmp_path / "t.zarr"
     whole = table(20, model(), store=path)
@@ -145,28 +135,6 @@ def test_nothing_is_made_within_a_store(within, tmp_path):
                 call(around / within)
     assert contents(tmp_path) == before
     same(table(20, model(), store=path), whole)
-
-
-def test_a_name_that_no_path_has_is_refused_with_words():
-    with pytest.raises(ValueError, match=r"'a\\x00b' cannot be followed .*; choose another name"):
-        table(20, model(no_work), store="a\0b")
-
-
-def test_a_table_is_never_saved_over_a_folder(home):
-    made = table(20, model())
-    before = contents(home.parent)
-    for path in (home, home.parent / "link", home.parent / "empty", home.parent / "foreign.zarr"):
-        with pytest.raises(FileExistsError, match=r"is a folder.*such as .*table\.nc"):
-            made.save(path)
-        with pytest.raises(ValueError, match=r"is a folder.*such as .*table\.nc"):
-            made.save(path, overwrite=True)
-        with (
-            pytest.raises(FileNotFoundError, match="that is a folder")
-            if path.name != "foreign.zarr"
-            else (pytest.raises(ValueError, match="store"))
-        ):
-            pk.ReferenceTable.load(path)
-    assert contents(home.parent) == before
 
 
 # --- stores that vanish ---
@@ -312,16 +280,9 @@ def with_potentials(**slopes):
 
 
 @pytest.mark.parametrize(
-    ("then", "now"),
-    [
-        ({}, {"p": 3.0}),
-        ({"p": 3.0}, {}),
-        ({"p": 3.0}, {"p": 1.0}),
-        ({"p": 3.0}, {"q": 3.0}),
-        ({"p": 3.0}, {"p": 3.0, "q": 1.0}),
-    ],
+    ("then", "now", "rows"),
+    [({}, {"p": 3.0}, 200), ({"p": 3.0}, {"p": 1.0}, 400), ({"p": 3.0}, {"p": 3.0, "q": 1.0}, 200)],
 )
-@pytest.mark.parametrize("rows", [200, 400])
 def test_a_potential_is_part_of_the_model(then, now, rows, tmp_path):
     path = tmp_path / "t.zarr"
     made = table(200, with_potentials(**then), store=path)
@@ -348,7 +309,7 @@ def known(z, scale=1.0):
 def test_a_known_density_is_that_of_the_data_of_the_call_and_of_the_store(tmp_path):
     path = tmp_path / "t.zarr"
     table(200, known([2.0]), store=path)
-    for rows, z in ((200, [0.0]), (150, [1.0]), (300, [0.0]), (300, [2.0])):
+    for rows, z in ((150, [1.0]), (300, [0.0]), (300, [2.0])):
         there, here = table(rows, known(z), store=path), table(rows, known(z))
         np.testing.assert_allclose(there.prior_ratio, here.prior_ratio)
         if rows == 300 and z == [0.0]:
@@ -389,8 +350,8 @@ def poisson_one_changed(rng, rate, size=None):
 @pytest.mark.parametrize(
     ("then", "now"), [(poisson, poisson_changed), (poisson_one, poisson_one_changed)], ids=["batches", "rows"]
 )
-@pytest.mark.parametrize("rows", [300, 3000])
-def test_a_simulator_that_differs_only_where_few_rows_are_is_refused(then, now, rows, tmp_path):
+def test_a_simulator_that_differs_only_where_few_rows_are_is_refused(then, now, tmp_path):
+    rows = 300
     path = tmp_path / "t.zarr"
     made = table(rows, of_rate(then), store=path)
     assert (made.parameters[:10] < 4).all()
@@ -456,11 +417,9 @@ def from_source(factor=1, comment="", docstring="'a'", half="0.5", before=""):
     ("then", "now", "words"),
     [
         (scaled(2), scaled(3), "value of factor was 2 and is 3"),
-        (scaled(np.ones(3)[:1]), scaled(np.zeros(1)), "value of factor was float64"),
         (by_default(2), by_default(3), "default of factor was 2 and is 3"),
         (Method(2), Method(3), "attribute factor was 2 and is 3"),
         (from_source(1), from_source(2), "value of FACTOR was 1 and is 2"),
-        (from_source(), from_source(half="(0.5 if np.min(rate) < 1e6 else 3)"), "code of 'y' is another"),
         (from_source(), from_source(comment="\n    rate = 1 * rate"), "code of helper is another"),
     ],
 )
@@ -501,7 +460,6 @@ def of_input(factor=2.0, data=(1.0, 2.0), power=1):
     ("now", "words"),
     [
         ({"factor": 3.0}, "value of input 1 was 2.0 and is 3.0"),
-        ({"data": (1.0, 3.0)}, r"value of times was float64 \(2,\)"),
         ({"power": 2}, "sum_stat/value of power was 1 and is 2"),
         ({}, None),
     ],
@@ -528,7 +486,6 @@ calls = []
     [
         (from_source(), from_source(before="# moved\n" * 9, comment="  # x", docstring="'other'")),
         (scaled(2), scaled(2)),
-        (Method(2.0), Method(2.0)),
         (counting, counting),
         (poisson_one, lambda rng, rate, size=None: rng.poisson(float(np.asarray(rate).item()), size) + 0.5),
     ],
@@ -539,29 +496,6 @@ def test_the_same_code_goes_on_wherever_it_stands(then, now, tmp_path):
     quiet = _silent() if then is not poisson_one else warnings.catch_warnings(action="ignore")
     with quiet:
         assert len(table(80, of_rate(now), store=path)) == 80
-
-
-def test_where_code_is_not_to_be_seen_it_is_not_compared():
-    found = code_of(read(of_rate(np.frompyfunc(lambda *a: 0, 3, 1))))
-    assert found == {"y": {}}
-    assert changes({}, found) == changes({"y": {"/code": "3.9:0"}}, found) == []
-    other_python = {"y": {"/code": "2.7:12345678"}}
-    assert changes(other_python, {"y": {"/code": "3.11:00000000"}}) == []
-
-
-def read(made):
-    return pk.simulation.ForwardModel.read(made).graph
-
-
-def test_a_simulator_that_fails_now_is_said(tmp_path):
-    path = tmp_path / "t.zarr"
-    made = table(50, of_rate(poisson_one), store=path, batched=False)
-
-    def license_expired(rng, rate, size=None):
-        raise RuntimeError("no licence")
-
-    with pytest.warns(UserWarning, match=r"were simulated again, and [0-9]+ of them fail now"):
-        same(table(50, of_rate(license_expired), store=path), made)
 
 
 # --- stores of before ---
@@ -592,19 +526,6 @@ def test_a_store_of_the_version_before_is_read_and_extended(made, tmp_path):
         longer = table(200, made, store=path)
     same(longer, table(200, made))
     np.testing.assert_equal(longer.prior_ratio, table(200, made).prior_ratio)
-
-
-def test_a_potential_that_a_store_of_before_did_not_have_is_refused(tmp_path):
-    path = tmp_path / "t.zarr"
-    table(100, with_potentials(), store=path)
-    as_before(path)
-    with pytest.raises(ValueError, match="other known densities and Potentials"):
-        table(100, with_potentials(p=1.0), store=path)
-
-
-def beyond(rng, mean, scale, size=None):
-    y = models.normal_by_hand(rng, mean, scale, size)
-    return y * 1e301 if mean > 1.5 else y
 
 
 @pytest.mark.parametrize("old", [True, False])
@@ -642,9 +563,17 @@ def test_rows_that_no_table_takes_are_failures_of_the_store(old, tmp_path):
 # --- damage ---
 
 
-@pytest.mark.parametrize("name", ["first_parameters", "first_statistics", "observed", "observed_data_y"])
-@pytest.mark.parametrize("how", ["zarr.json", "all", "chunk", "flipped"])
-@pytest.mark.parametrize("old", [False, True])
+@pytest.mark.parametrize(
+    ("name", "how", "old"),
+    [
+        ("first_parameters", "zarr.json", False),
+        ("first_statistics", "flipped", False),
+        ("first_statistics", "all", True),
+        ("observed", "all", False),
+        ("observed", "flipped", True),
+        ("observed_data_y", "chunk", False),
+    ],
+)
 def test_an_array_that_is_gone_is_named(name, how, old, tmp_path):
     path = tmp_path / "t.zarr"
     made = vector_model(models.two_statistics_by_hand)
@@ -662,8 +591,6 @@ def test_an_array_that_is_gone_is_named(name, how, old, tmp_path):
         content = bytearray(chunk.read_bytes())
         content[-5] ^= 1
         chunk.write_bytes(content)
-    if old and (how == "chunk" or name == "observed_data_y"):
-        return  # not to be known there
     before = contents(tmp_path)
     with (
         pytest.raises(ValueError, match=f"is damaged: its array '{name}' is gone")
@@ -680,7 +607,7 @@ def test_an_array_that_is_gone_is_named(name, how, old, tmp_path):
             pk.StoredTable.open(path)
 
 
-@pytest.mark.parametrize("source", ["parameters/c/0/0", "first_parameters/c/0/0", "status/c/0"])
+@pytest.mark.parametrize("source", ["parameters/c/0/0", "status/c/0"])
 def test_texts_for_which_numbers_were_put_take_no_memory(source, tmp_path):
     """Their first bytes would be taken for how many texts there are: memory for up to 4e9 of them."""
     path, failing = tmp_path / "t.zarr", model(models.fails_when_high)
@@ -696,197 +623,3 @@ def test_texts_for_which_numbers_were_put_take_no_memory(source, tmp_path):
             same(table(100, failing, store=path, on_failure="drop"), whole)
     finally:
         tracemalloc.stop()
-
-
-def test_an_array_of_numbers_is_never_read_as_texts(tmp_path):
-    path = tmp_path / "t.zarr"
-    table(20, model(), store=path)
-    shutil.copyfile(path / "statistic" / "zarr.json", path / "observed" / "zarr.json")
-    with pytest.raises(ValueError, match=r"is damaged: its array 'observed' .*it is of type"):
-        pk.StoredTable.open(path)
-
-
-def documents():
-    one = {"shape": [], "discrete": False, "labels": None}
-    return {
-        "identity": {},
-        "parameter_columns": [{"name": "a", **one}],
-        "statistic_columns": [{"name": name, **one} for name in "st"],
-        "support": pk.Support.unbounded(1).to_json(),
-        "seed": "1",
-        "provenance": {},
-        "timings": {},
-    }
-
-
-EXAMPLES = int(os.environ.get("PYMC_KBR_HARMED_STORES", "30"))
-
-ROWS, CHUNK = 18, 5
-TRUTH = np.random.default_rng(3).normal(size=(ROWS, 3))
-FAILED = {6: "no", 7: "no", 16: "none"}
-
-
-class PowerCut(Exception):
-    """Ends the writer between two writes."""
-
-
-def write_all(held, until=None):
-    """What `simulate` does with a store: simulate the chunks that it lacks; the number of rows written."""
-    rows = 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        pieces = resume_store.Stored(held, ROWS, again=False).pieces()
-    for piece in pieces:
-        values = TRUTH[piece.start : piece.stop].copy()
-        failures = {row: text for row, text in FAILED.items() if row in piece}
-        values[[row - piece.start for row in failures], 1:] = np.nan
-        held.write(piece.start, values[:, :1], values[:, 1:], failures)
-        rows += len(values)
-    return rows
-
-
-def killed_at(number, call):
-    """Run a call whose process ends before it writes its file of that number; whether it did."""
-    before, count = store_module._Folder.set, iter(range(10**9))
-
-    async def until(self, key, value):
-        if next(count) >= number:
-            raise PowerCut
-        await before(self, key, value)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store_module._Folder, "set", until)
-        try:
-            call()
-        except PowerCut:
-            return True
-    return False
-
-
-def harm(folder, other, draw):
-    """Damage a file: gone, empty, cut, flipped, exchanged with another, or taken from another store."""
-    files = sorted(p for p in folder.rglob("*") if p.is_file())
-    file = files[draw(st.integers(0, len(files) - 1))]
-    how = draw(st.sampled_from(["gone", "empty", "cut", "flipped", "exchanged", "foreign", "array gone"]))
-    content = file.read_bytes()
-    at = draw(st.integers(0, max(0, len(content) - 1)))
-    if how == "gone":
-        file.unlink()
-    elif how == "empty":
-        file.write_bytes(b"")
-    elif how == "cut":
-        file.write_bytes(content[:at])
-    elif how == "flipped" and content:
-        file.write_bytes(
-            content[:at] + bytes([content[at] ^ 1 << draw(st.integers(0, 7))]) + content[at + 1 :]
-        )
-    elif how == "exchanged":
-        second = files[draw(st.integers(0, len(files) - 1))]
-        file.write_bytes(second.read_bytes())
-        second.write_bytes(content)
-    elif how == "foreign":
-        same_place = other / file.relative_to(folder)
-        if same_place.exists():
-            shutil.copyfile(same_place, file)
-    elif how == "array gone" and file.parent != folder:
-        shutil.rmtree(folder / file.relative_to(folder).parts[0])
-
-
-def check(path, finished):
-    """No row is wrong, and none is missing without a word; whether the store can be used."""
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        try:
-            stored = pk.StoredTable.open(path)
-            parameters, statistics = stored.parameters[0 : len(stored)], stored.statistics[0 : len(stored)]
-            failures = stored.failures
-        except ValueError as error:
-            refused = str(error)
-        else:
-            refused = None
-    if refused is not None:
-        assert str(path) in refused
-        return False
-    if len(stored.store.unverified):
-        # Nothing tells that chunks were exchanged, as is said; that files are gone is seen all the same.
-        assert any("cannot be seen" in str(each.message) for each in said)
-        assert np.isfinite(parameters).all()
-        assert np.isfinite(statistics).all()
-        return True
-    rows = [int(np.flatnonzero(TRUTH[:, 0] == value)[0]) for value in parameters[:, 0]]
-    assert rows == sorted(set(rows) - set(FAILED))
-    assert np.array_equal(statistics, TRUTH[rows, 1:])
-    assert {row: text for row, text in FAILED.items() if row in failures.rows} == dict(
-        zip(failures.rows.tolist(), failures.messages, strict=True)
-    )
-    lost = finished - len(rows) - len(failures)
-    # Where few rows were finished and the file of digests is gone, too, `unfinished` alone tells of them.
-    assert lost <= 0 or said or (not np.any(stored.store._digests) and stored.unfinished >= lost)
-    return True
-
-
-@pytest.fixture(scope="module")
-def stores(tmp_path_factory):
-    """A store without rows, the same with all, and one of another seed."""
-    folder = tmp_path_factory.mktemp("stores")
-    how = {"rows": ROWS, "chunk_rows": CHUNK, "parameters": ["a"], "statistics": ["s", "t"], "arrays": {}}
-    TableStore.create(folder / "new", documents=documents(), **how)
-    write_all(TableStore.open(shutil.copytree(folder / "new", folder / "whole")))
-    held = TableStore.create(folder / "other", documents={**documents(), "seed": "2"}, **how)
-    for start in range(0, ROWS, CHUNK):
-        part = TRUTH[start : start + CHUNK] + 100
-        held.write(start, part[:, :1], part[:, 1:], {})
-    return folder
-
-
-@pytest.mark.parametrize("rows", [1, 2])
-def test_chunks_without_checksums_are_warned_of_and_one_is_simulated_again(rows, stores, tmp_path):
-    """A kill leaves one, after its rows were written and before its checksums; a lost file more of them."""
-    path = shutil.copytree(stores / "new", tmp_path / "t.zarr")
-    held = TableStore.open(path)
-    for start in range(0, rows * CHUNK, CHUNK):
-        wrong = TRUTH[start : start + CHUNK] + 100
-        held.write(start, wrong[:, :1], wrong[:, 1:], {})
-        held._write_digest(start // CHUNK, None)
-    with pytest.warns(UserWarning, match=rf"has no checksums of {rows} of its 4 chunks: .* cannot be seen"):
-        assert len(pk.StoredTable.open(path)) == rows * CHUNK
-    write_all(TableStore.open(path))
-    stored = pk.StoredTable.open(path)
-    if rows == 1:
-        with _silent():
-            assert np.array_equal(stored.parameters[0:CHUNK], TRUTH[:CHUNK, :1])
-        return
-    with pytest.warns(
-        UserWarning, match="has no checksums of 2 of its 4 chunks"
-    ):  # though others have theirs
-        assert np.array_equal(stored.parameters[0:CHUNK], TRUTH[:CHUNK, :1] + 100)
-
-
-@settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
-@given(data=st.data())
-def test_no_damage_makes_a_row_wrong_or_loses_one_in_silence(data, stores, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("store")
-    path = folder / "t.zarr"
-    kills = data.draw(st.lists(st.integers(0, 25), max_size=2))
-    shutil.copytree(stores / ("new" if kills else "whole"), path)
-    try:
-        for number in kills:
-            killed_at(number, lambda: write_all(TableStore.open(path)))
-            assert check(path, 0)
-        stored = pk.StoredTable.open(path)
-        # A chunk that a kill has left without checksums may be lost as one that was not finished.
-        finished = len(stored) + len(stored.failures) - CHUNK * len(stored.store.unverified)
-        for _ in range(data.draw(st.integers(1, 3))):
-            if any(p.is_file() for p in path.rglob("*")):
-                harm(path, stores / "other", data.draw)
-        if not check(path, finished):
-            try:
-                TableStore.open(path)
-            except ValueError:
-                return  # refused, with words that `check` has looked at
-        write_all(TableStore.open(path))
-        assert check(path, ROWS)
-        stored = pk.StoredTable.open(path)
-        assert len(stored) + len(stored.failures) == ROWS
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -81,50 +81,6 @@ def test_other_fits_say_how_large_errors_of_estimation_are():
     assert error[0] == pytest.approx(np.sqrt(200 * 0.25) * 0.1, rel=0.15)
 
 
-def test_trials_at_several_parameters_add_up():
-    """Of two widths, 1 and 2, the shift of the mean is that of precisions 1 and 1/4."""
-    at = np.array([[1.5, -0.4], [1.5, 0.4]])
-    shift, _ = check_of(Known(shift=0.1))(200, at)
-    precisions = np.exp(-2 * at[:, 1])
-    # The parameters' scores are uncorrelated.
-    exact = -0.1 * np.sqrt(200 * precisions.mean())
-    assert shift[0] == pytest.approx(exact, rel=0.15, abs=4 * np.sqrt(200 / 5000))
-
-
-def test_a_parameter_that_trials_say_nothing_of_is_as_well_known_as_by_the_prior():
-    """The scores of the second one are errors alone, small ones."""
-
-    @dataclass(frozen=True)
-    class OfOne(Known):
-        def log_density(self, described, prepared):
-            mean = described[:, 0] + 1e-3 * np.sin(5 * described[:, 1])
-            return stats.norm.logpdf(prepared.points[:, 0, 0], mean, 1.0)
-
-    rng = np.random.default_rng(1)
-    theta = rng.normal(size=(2000, 2))
-    x = theta[:, :1] + rng.normal(size=(2000, 1))
-    every = np.ones(2000, dtype=bool)
-    parts = [(OfOne(shift), every, 1.0) for shift in (0.0, 0.01)]
-    check = ScoreCheck.of(OfOne(), parts, theta, x, np.arange(2))
-    shift, error = check(200, np.zeros((1, 2)))
-    assert abs(shift[1]) < 0.1
-    assert error[1] < 0.1
-
-
-def test_rows_beside_an_edge_are_left_out():
-    """They have no finite difference."""
-
-    @dataclass(frozen=True)
-    class Edged(Known):
-        def log_density(self, described, prepared):
-            x = prepared.points[:, 0, 0]
-            return np.where(x > described[:, 0] - 1.0, super().log_density(described, prepared), -np.inf)
-
-    shift, error = check_of(Edged())(200, AT)
-    assert np.all(np.isfinite(shift))
-    assert np.all(np.isfinite(error))
-
-
 # --- of a fitted likelihood ---
 
 
@@ -174,20 +130,6 @@ def test_bad_arguments_are_refused(learnt, trials, at, error, word):
         learnt.bias_for(trials, at)
 
 
-def test_a_likelihood_that_is_not_fitted_has_no_bias():
-    with pytest.raises(ValueError, match="not fitted"):
-        pk.KernelLikelihood().bias_for(10, [0.0])
-
-
-def test_a_table_of_few_rows_has_nothing_to_say():
-    few = pk.KernelLikelihood("location_scale").fit(THETA[:60], NOISY[:60], random_seed=1)
-    with pytest.raises(ValueError, match="60 rows"):
-        few.bias_for(10, [0.0])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        few.condition(NOISY[:5], trials=True)
-
-
 def test_a_saved_likelihood_keeps_its_check(learnt, tmp_path, monkeypatch):
     before = learnt.bias_for(100, [0.3])
     loaded = pk.load(pk.save(learnt, tmp_path / "likelihood.npz"))
@@ -195,15 +137,6 @@ def test_a_saved_likelihood_keeps_its_check(learnt, tmp_path, monkeypatch):
     after = loaded.bias_for(100, [0.3])
     np.testing.assert_array_equal(after.shift, before.shift)
     np.testing.assert_array_equal(after.standard_error, before.standard_error)
-
-
-def test_another_fit_has_a_check_of_its_own():
-    likelihood = pk.KernelLikelihood("location_scale").fit(THETA, NOISY, random_seed=1)
-    first = likelihood.bias_for(100, [0.3])
-    likelihood.fit(THETA[:300], NOISY[:300], random_seed=1)
-    assert likelihood.bias_for(100, [0.3]).expected != first.expected
-    likelihood.fit(THETA, NOISY, random_seed=1)
-    assert likelihood.bias_for(100, [0.3]).expected == first.expected
 
 
 def test_conditions_are_inputs_of_the_check():
