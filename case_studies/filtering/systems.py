@@ -144,7 +144,7 @@ def outside() -> pd.DataFrame:
 def line_of_step_back(name: str, n: int, steps: int) -> dict[str, float]:
     """A line of `steps_back.csv`: errors of smoothers over that of the filter by weights.
 
-    `squared` is the step back by kernel Bayes' rule (Nishiyama et al. 2016), with two deltas.
+    `squared` is the step back by kernel Bayes' rule, with two deltas.
     """
     rng = np.random.default_rng([77, STEPS_BACK.index(name)])
     if name.startswith("autoregression"):

@@ -31,7 +31,13 @@ PLAIN = BeliefChoice()
 
 
 class BackwardPass:
-    """Backward conditional means, reweighted at each time for what was known then."""
+    """Backward conditional means, reweighted at each time for what was known then.
+
+    p(z_t | y_1..T) is the mean of p(z_t | z_t+1, y_1..t) over p(z_t+1 | y_1..T), since z_t+1 separates z_t
+    from what comes later. The inner one is Bayes' rule: the prior is the filtered belief, gamma on the
+    transitions' previous states, the likelihood is the transition, and z_t+1 is observed. Its weights are
+    linear in k(z'_i, z_t+1), so that the mean has the smoothed embedding's values at the z'_i in their place.
+    """
 
     def __init__(self, recursion: Recursion, ridge: float | None = None, rule: Rule | None = None) -> None:
         self._rule = ImportanceWeighted() if rule is None else rule
