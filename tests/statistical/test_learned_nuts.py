@@ -24,7 +24,7 @@ def learned():
     with pm.Model() as model:
         a, b = pm.Normal("a", 0, PRIOR[0]), pm.Normal("b", 0, PRIOR[1])
         pk.vector_simulator("y", simulator, a, b, observed=OBSERVED)
-    return pk.learn_simulators(model, 1000, random_seed=2, progressbar=False)
+    return pk.learn_simulators(model, 1500, random_seed=2, progressbar=False)
 
 
 COVARIANCE = np.linalg.inv(np.diag(PRIOR**-2.0) + (SLOPES.T / NOISE**2) @ SLOPES)
