@@ -22,14 +22,14 @@ mpl.use("Agg")
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 PAGES = [README, *sorted(ROOT.glob("docs/*.md"))]
-MOST = 200
+MOST = 400
 """Rows and draws at most: numbers that the README writes with an underscore are cut to this."""
 
 SHORTER = {
     '"localised", "adjusted", "sample_smc"]': '"localised"]',
     "repetitions=3": "repetitions=1",
-    "rows=1000": "rows=50",
-    "simulations=1000": "simulations=200",
+    "rows=1000": "rows=150",
+    "simulations=1000": "simulations=300",
     "size=1000": "size=300",
     "size=(1000, 2)": "size=(300, 2)",
     "pk.refine(1_000, model=model,": "pk.refine(500, model=model, rounds=2,",
@@ -83,7 +83,7 @@ def test_what_is_shortened_stands_there():
     text = "".join(block for page in PAGES for block in blocks(page))
     assert len(WITH_BLOCKS) > 15
     assert [long for long in SHORTER if long not in text] == []
-    assert shortened("f(1_000_000, 300, 1_500)") == "f(200, 300, 200)"
+    assert shortened("f(1_000_000, 300, 1_500)") == "f(400, 300, 400)"
 
 
 @pytest.mark.pages

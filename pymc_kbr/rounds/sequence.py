@@ -244,10 +244,12 @@ class Rounds:
 
     def _posterior(self, table: ReferenceTable, rng: np.random.Generator) -> tuple[Posterior, float]:
         """What the next round goes by, and by what its covariances must be multiplied."""
-        # One fit serves both: the few rows that are held out are not missed by a proposal.
         held_out = held_out_rows(table, rng)
-        fitted = self._fitted(table, np.setdiff1d(np.arange(len(table)), held_out), rng)
-        found: Posterior = fitted.for_draws(DRAWS_FOR_PROPOSAL).condition(table.observed)  # type: ignore[arg-type]
+        every = np.arange(len(table))
+        fitted = self._fitted(table, np.setdiff1d(every, held_out), rng)
+        # A likelihood's fit is most of a round's time, so one serves both; others are fitted to all rows too.
+        whole = fitted if isinstance(fitted, KernelLikelihood) else self._fitted(table, every, rng)
+        found: Posterior = whole.for_draws(DRAWS_FOR_PROPOSAL).condition(table.observed)  # type: ignore[arg-type]
         return found, widening(fitted, table, held_out, rng)
 
     def _fitted(self, table: ReferenceTable, rows: np.ndarray, rng: np.random.Generator) -> Estimator:

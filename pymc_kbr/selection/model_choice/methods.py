@@ -244,6 +244,8 @@ def choose_method(
         classifier, scores[name] = METHODS[name]().fit(training, seeds[name]), np.empty(0)
         for count in counts:
             part = slice(len(scores[name]), min(count, len(held)))
+            if part.start >= part.stop:  # of a small table all rows are scored at once
+                return
             found = log_scores(classifier.probabilities(scored.statistics[part]), scored.model[part])
             scores[name] = np.append(scores[name], found)
             lead, error = _lead(scores[name], scores[best or name], weights)
