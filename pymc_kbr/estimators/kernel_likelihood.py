@@ -718,6 +718,8 @@ class KernelLikelihood(LearnedDensity):
     _to_be_compared = False
     _found = Declared.nothing()
     _taken: Declared | None = None
+    _before: KernelLikelihood | None = None
+    _coordinates: tuple[list[Any], ...] = [], [], []
     structure_: Structure | None = None
     conditions_: np.ndarray | None = None
     _input_support: Support | None = None
@@ -852,7 +854,8 @@ class KernelLikelihood(LearnedDensity):
         KernelLikelihood
             Itself.
         """
-        self.set_params(form=compared.choice_.name)._taken = compared._found
+        self.set_params(form=compared.choice_.name)
+        self._taken, self._before = compared._found, compared
         return self
 
     def _sought(self) -> Declared:
@@ -907,7 +910,7 @@ class KernelLikelihood(LearnedDensity):
     def _fit(self, rng: np.random.Generator) -> None:
         table = self.table_
         self._inputs = self._input_support = self.conditions_ = None
-        taken = self.__dict__.pop("_taken", None)
+        taken, before = self.__dict__.pop("_taken", None), self.__dict__.pop("_before", None)
         declared = self._declared()
         self._found = Declared.nothing()
         if not declared:
@@ -974,8 +977,24 @@ class KernelLikelihood(LearnedDensity):
             # Where cells are wide beside the spread, no density follows their steps.
             wide = grids[0] is not None and grids[0].lowest(points[:, 0], 1) is not None
             names = ["autoregressive"] if wide else names
-        self.choice_ = chosen = choose_form(theta, points, names, rng, levels, known, every)
-        self.form_ = chosen.form if few else fit_chosen(chosen, theta, points, rng, levels, known)
+        self._coordinates = _coordinates(of_parameters, scaler, fitted)
+        if (
+            before is not None
+            and before.choice_.name in names
+            and before._coordinates[:2] == self._coordinates[:2]
+        ):
+            # What its own held-out rows said of the form is not asked again.
+            chosen, rows_before = before.choice_._replace(form=before.form_), len(before.table_)
+            if isinstance(before.form_, Autoregressive):
+                kinds = zip(before._coordinates[2], self._coordinates[2], strict=True)
+                same = [then == now for then, now in kinds]
+                chosen = chosen._replace(form=before.form_.with_kernels(same))
+        else:
+            chosen, rows_before = choose_form(theta, points, names, rng, levels, known, every), 0
+        self.choice_ = chosen
+        self.form_ = (
+            chosen.form if few else fit_chosen(chosen, theta, points, rng, levels, known, rows_before)
+        )
         if isinstance(self.form_, LocationScale) and points.shape[1] == 1:
             self.form_ = replace(self.form_, grids=known.grids)
         self.transforms_pvalue_ = self.choice_.pvalue
@@ -1862,3 +1881,12 @@ def share_beyond(simulated_range: np.ndarray, atoms: np.ndarray, weights: np.nda
 
 def _evidence(logs: np.ndarray, base: np.ndarray) -> float:
     return float(logsumexp(logs) - logsumexp(base))
+
+
+def _coordinates(of_parameters: ParameterScale, scaler: Any, fitted: np.ndarray) -> tuple[Any, ...]:
+    """How parameters are transformed, which statistics enter a fit, and the kinds of their curves."""
+    columns = np.flatnonzero(fitted).tolist()
+    curves = (
+        [curve.kind for curve in scaler.curves] if isinstance(scaler, Transformed) else [""] * len(columns)
+    )
+    return of_parameters.sign.tolist(), columns, curves

@@ -79,6 +79,14 @@ class Autoregressive:
         """Of each statistic that has probabilities and no density."""
         return tuple(c.levels if isinstance(c, Categorical) else None for c in self.conditionals)
 
+    def with_kernels(self, kept: list[bool]) -> Autoregressive:
+        """A fit that lends its kernels to the next one for some statistics only."""
+        each = zip(self.conditionals, kept, strict=False)
+        conditionals = tuple(
+            replace(c, noise=0.0) if isinstance(c, Conditional) and not k else c for c, k in each
+        )
+        return replace(self, conditionals=conditionals)
+
     def describe(self, theta: Any, xp: Any = np) -> Any:
         """The parameters themselves, (k, q): what is computed from them differs by statistic."""
         return theta
@@ -241,6 +249,7 @@ def fit_autoregressive(
     known: Known = NOTHING_KNOWN,
     single: bool = True,
     series: bool = True,
+    before: Autoregressive | None = None,
     *,
     # Statistics from which one conditional for all of them is tried.
     shortest_series: int = 5,
@@ -248,11 +257,12 @@ def fit_autoregressive(
     """Fit a conditional to each statistic, or one to all of a series, as rows that were left out have it.
 
     Without `single`, statistics that are not values of a series are refused; without `series` none is tried.
+    Kernels of single statistics are those of a fit `before`, of enough other rows, where it has them.
     """
     # Shapes: theta (n, q); points (n, e).
     size = points.shape[1]
     own = effort or effort_of_each(size)
-    each_alone = _Single(theta, points, rng, own, levels, known)
+    each_alone = _Single(theta, points, rng, own, levels, known, before)
     # A series has no totals: its last value would be a density where it is the rest.
     tried = series and size >= shortest_series and not levels and not known.inputs and not known.totals
     lags = _lags_of_series(theta, points, each_alone, rng, effort) if tried else None
@@ -263,7 +273,7 @@ def fit_autoregressive(
         )
     shared = None if lags is None else fit_series(theta, points, lags, rng, effort)
     if shared is not None and known.grids:  # one conditional for all values has no cells
-        each_alone, known = _Single(theta, points, rng, own, levels), NOTHING_KNOWN
+        each_alone, known = _Single(theta, points, rng, own, levels, before=before), NOTHING_KNOWN
     alone = range(size if shared is None else shared.start)
     with parallel_map(len(alone)) as map_:
         each = map_(each_alone, alone)
@@ -329,8 +339,9 @@ class _Single:
         effort: Effort,
         levels: tuple[Levels | None, ...] = (),
         known: Known = NOTHING_KNOWN,
+        before: Autoregressive | None = None,
     ) -> None:
-        self._theta, self._points, self.known = theta, points, known
+        self._theta, self._points, self.known, self._before = theta, points, known, before
         self._values = at_values(points, known.grids)
         self._levels = levels or (None,) * points.shape[1]
         # Each has its own random numbers, in whatever order they are asked for.
@@ -364,8 +375,17 @@ class _Single:
                 tail = partial(fit_conditional, rng=rng, effort=self.effort, rows_for_shape=self._shape_rows)
                 self._fitted[j] = fit_hurdles(inputs, y, lowest, tail, rng, self.effort), past
             else:
-                self._fitted[j] = fit_conditional(inputs, y, rng, self.effort, self._shape_rows), past
+                known = self._conditional_before(j, past)
+                self._fitted[j] = fit_conditional(inputs, y, rng, self.effort, self._shape_rows, known), past
         return self._fitted[j]
+
+    def _conditional_before(self, j: int, past: Past) -> Conditional | None:
+        """What was fitted to statistic j before, if it was given the same earlier ones."""
+        if self._before is None or j >= len(self._before.conditionals):
+            return None
+        conditional, seen = self._before.conditionals[j], self._before.pasts[j]
+        same = isinstance(seen, Past) and seen.columns == past.columns and seen.levels == past.levels
+        return conditional if same and isinstance(conditional, Conditional) else None
 
     def _part_of(self, j: int, total: Total, rng: np.random.Generator) -> tuple[PartOf, Left]:
         """One of the counts that share a total, given what is left of it."""
@@ -606,6 +626,7 @@ class Conditional:
     range: tuple[float, float]
     centre: float
     scale: float
+    noise: float = 0.0
 
     def standardised(self, theta: Any, y: Any, past: Any, xp: Any = np, *, shared: bool = False) -> Any:
         """Residuals in units of their deviations, and the logs of these, both (k, r)."""
@@ -673,14 +694,20 @@ def fit_conditional(
     rng: np.random.Generator,
     effort: Effort,
     rows_for_shape: int = 6000,
+    before: Conditional | None = None,
     *,
     # Deviation of log scales among rows above which the mean is fitted with weights.
     least_uneven: float = 0.1,
     # How far log deviations go beyond those of the fitted rows.
     beyond: float = 0.5,
 ) -> Conditional:
-    """Fit mean, spread and shape of one statistic, each to what the one before leaves of left-out rows."""
+    """Fit mean, spread and shape of one statistic, each to what the one before leaves of left-out rows.
+
+    With a fit `before` kernels and noise are its own, and its log variances are the first guess.
+    """
     # Shapes: y (n,).
+    if before is not None and before.noise:
+        return _with_kernels_of(before, inputs, y, rng, effort, rows_for_shape, beyond)
     centre, scale = float(y.mean()), float(y.std())
     target = (y - centre) / scale
     landmarks = inputs.rows(rng.permutation(len(y))[: effort.landmarks])
@@ -696,6 +723,42 @@ def fit_conditional(
         chosen = choose_kernel(inputs, target, rng, deviations=deviations, start=chosen, effort=effort)
         mean = fit_mean(WhitenedBasis(chosen[0], inputs, landmarks), target, chosen[1] * deviations**2)
         log_variance = fit_log_variance(basis, _squares(target - mean.left_out), log_variance.left_out)
+    unit = centre, scale, chosen[1]
+    return _with_shape(inputs, target, mean, log_variance, unit, rng, rows_for_shape, beyond)
+
+
+def _with_kernels_of(
+    before: Conditional,
+    inputs: Inputs,
+    y: np.ndarray,
+    rng: np.random.Generator,
+    effort: Effort,
+    rows_for_shape: int,
+    beyond: float,
+) -> Conditional:
+    """The same with kernels, noise and units of a fit to other rows."""
+    target = (y - before.centre) / before.scale
+    landmarks = inputs.rows(rng.permutation(len(y))[: effort.landmarks])
+    start = np.clip(before.log_variance.at(inputs), *before.range)
+    noise = before.noise * np.exp(start - np.mean(start))
+    mean = fit_mean(WhitenedBasis(before.mean.kernel, inputs, landmarks), target, noise)
+    basis = WhitenedBasis(before.log_variance.kernel, inputs, landmarks)
+    log_variance = fit_log_variance(basis, _squares(target - mean.left_out), start)
+    unit = before.centre, before.scale, before.noise
+    return _with_shape(inputs, target, mean, log_variance, unit, rng, rows_for_shape, beyond)
+
+
+def _with_shape(
+    inputs: Inputs,
+    target: np.ndarray,
+    mean: SmoothFit,
+    log_variance: SmoothFit,
+    unit: tuple[float, float, float],
+    rng: np.random.Generator,
+    rows_for_shape: int,
+    beyond: float,
+) -> Conditional:
+    """A conditional with the shape of the residuals of left-out rows; `unit` is centre, scale and noise."""
     g = log_variance.left_out
     z = (target - mean.left_out) * np.exp(-0.5 * g)
     shape = fit_conditional_mixture(
@@ -703,7 +766,7 @@ def fit_conditional(
     )
     # Of log variances, which go twice as far as log deviations.
     limits = (float(g.min()) - 2 * beyond, float(g.max()) + 2 * beyond)
-    return Conditional(mean.function, log_variance.function, shape, limits, centre, scale)
+    return Conditional(mean.function, log_variance.function, shape, limits, *unit)
 
 
 def _spread_basis(

@@ -16,6 +16,7 @@ from pymc_kbr.estimators.likelihood.autoregressive import (
     NOTHING_KNOWN,
     SPARING,
     Autoregressive,
+    Effort,
     Known,
     fit_autoregressive,
 )
@@ -133,15 +134,23 @@ def fit_chosen(
     rng: np.random.Generator,
     levels: tuple[Levels | None, ...] = (),
     known: Known = NOTHING_KNOWN,
+    rows_before: int = 0,
     *,
     # From which one that was compared has found its bandwidth on as many rows as one that is fitted to all.
     many_rows: int = 3000,
 ) -> Form:
-    """The form that was chosen, fitted to all rows: theta (n, q) and points (n, e)."""
+    """The form that was chosen, fitted to all rows: theta (n, q) and points (n, e).
+
+    Where the choice holds a whole fit to `rows_before` rows, its kernels are taken if they are as good.
+    """
     if choice.name == "autoregressive":
+        assert isinstance(choice.form, Autoregressive)
         # What is no series to fewer rows is none to all: singles gain more by rows than what is shared.
-        series = isinstance(choice.form, Autoregressive) and choice.form.series is not None
-        return fit_autoregressive(theta, points, rng, levels=levels, known=known, series=series)
+        series = choice.form.series is not None
+        before = choice.form if rows_before >= Effort().rows_for_final_kernel else None
+        return fit_autoregressive(
+            theta, points, rng, levels=levels, known=known, series=series, before=before
+        )
     fit: Any = FORMS[choice.name]
     if choice.name == "series":
         return fit(theta, points, rng)
