@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest, norm
 
+from pymc_kbr.estimators import KernelLikelihood
 from pymc_kbr.estimators.likelihood.autoregressive import (
     MOST_SPARINGLY,
     SPARING,
@@ -329,3 +330,28 @@ def test_rows_of_next_to_no_noise_beside_others(least: float) -> None:
     few = deviations < np.quantile(deviations, 0.1)
     assert np.isfinite(left_out).all()
     assert np.mean((y - left_out)[few] ** 2) < 0.01 * y.var()
+
+
+def test_kernels_of_a_fit_to_enough_rows_are_taken_by_the_next(rng):
+    theta, x = dependent_pair(4700, rng)
+    some, every, unseen = slice(3000), slice(4200), slice(4200, None)
+    before = KernelLikelihood("autoregressive").fit(theta[some], x[some], random_seed=1)
+    again = KernelLikelihood().in_form_of(before).fit(theta[every], x[every], random_seed=2)
+    anew = KernelLikelihood("autoregressive").fit(theta[every], x[every], random_seed=2)
+    kernels = [[one.mean.kernel for one in fitted.form_.conditionals] for fitted in (before, again, anew)]
+    for then, now, other in zip(*kernels, strict=True):
+        np.testing.assert_array_equal(now.theta_scales, then.theta_scales)
+        assert np.all(other.theta_scales != then.theta_scales)
+    assert again.choice_.pvalue == before.choice_.pvalue
+    # On other rows it is as dense as a fit that searched, but for the error of a mean of differences.
+    density = [np.diagonal(one.log_likelihoods(theta[unseen], x[unseen])) for one in (again, anew)]
+    differences = density[0] - density[1]
+    assert differences.mean() > -3 * differences.std() / np.sqrt(len(differences))
+
+
+def test_kernels_of_few_rows_are_searched_again(rng):
+    theta, x = dependent_pair(1500, rng)
+    before = KernelLikelihood("autoregressive").fit(theta[:700], x[:700], random_seed=1)
+    again = KernelLikelihood().in_form_of(before).fit(theta, x, random_seed=2)
+    then, now = (fitted.form_.conditionals[0].mean.kernel.theta_scales for fitted in (before, again))
+    assert np.all(now != then)
