@@ -34,6 +34,18 @@ class Atoms:
             return self.kernel(self.points)
         return pivoted_cholesky(self.kernel, self.points, self.rank, self.tolerance)[0]
 
+    @cached_property
+    def largest_eigenvalue_about_mean(self) -> float:
+        """The largest eigenvalue of the Gram matrix of features about their mean."""
+        about = self.gram - self.gram.mean(axis=0)
+        if len(self.points) <= self.most_exact:
+            about = about - about.mean(axis=1, keepdims=True)
+        else:
+            about = about.T @ about
+        # Of atoms that are almost the same a step by less would leave no digits of weights.
+        least = np.sqrt(np.finfo(float).eps) * float(self.kernel.diag(self.points).sum())
+        return max(float(np.linalg.eigvalsh(about)[-1]), least)
+
     def apply_gram(self, weights: np.ndarray) -> np.ndarray:
         """The Gram matrix times weights (m,)."""
         if len(self.points) <= self.most_exact:

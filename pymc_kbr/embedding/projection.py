@@ -40,7 +40,12 @@ def project_to_simplex(embedding: Embedding, iterations: int = 500, tolerance: f
 
 
 def project_rows_to_simplex(
-    atoms: Atoms, weights: np.ndarray, iterations: int = 500, tolerance: float = 1e-7
+    atoms: Atoms,
+    weights: np.ndarray,
+    iterations: int = 500,
+    # On ten filtered sequences (one to five columns, noise .1 to .8) interval scores of 90% bands are on
+    # average .5% below those of a tenth of it and of a converged projection, whose bands are narrower.
+    tolerance: float = 1e-6,
 ) -> np.ndarray:
     """The same of many embeddings on the same atoms, weights (t, m), side by side: v (t, m)."""
     # A row is finished when a step gains less than the tolerance in its own squared norm: an embedding that
@@ -51,7 +56,8 @@ def project_rows_to_simplex(
     rows = np.flatnonzero(~fine)
     if not len(rows):
         return found
-    length = 1 / _largest_eigenvalue(atoms)
+    # Steps move weights of sum one: what the kernel has in common at all atoms does not bound them.
+    length = 1 / atoms.largest_eigenvalue_about_mean
     factor = atoms.gram
     if len(atoms.points) <= atoms.most_exact:
         values, vectors = np.linalg.eigh(factor)
@@ -91,9 +97,10 @@ def project_rows_to_simplex(
 def _rows_onto_simplex(rows: np.ndarray, start: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """`onto_simplex` of each row (t, m), by Newton's steps to its threshold, and the thresholds (t,)."""
     threshold = (rows.sum(axis=1) - 1) / rows.shape[1] if start is None else start
+    # No threshold that may be the right one is above it.
+    highest = rows.max(axis=1) - 1 / rows.shape[1]
     while True:
-        # The largest one is above every threshold that may be the right one.
-        threshold = np.minimum(threshold, rows.max(axis=1) - 1 / rows.shape[1])
+        threshold = np.minimum(threshold, highest)
         positive = np.maximum(rows - threshold[:, None], 0)
         moved = threshold + (positive.sum(axis=1) - 1) / np.count_nonzero(positive, axis=1)
         if np.all(np.abs(moved - threshold) <= 1e-15 * (1 + np.abs(threshold))):

@@ -50,12 +50,23 @@ REASONS = {
 
 
 class Surroundings:
-    """How far rows are from those of the training: one is outside beyond twice the training's largest gap."""
+    """How far rows are from those of the training, beside how far its own rows are from the other tenths.
+
+    A row is outside beyond twice the distance that 99% of the training rows have to the other tenths of it.
+    """
 
     # Shapes: trained (n, d).
 
-    def __init__(self, trained: np.ndarray, most: int = 2000) -> None:
-        self._unit, self._most = unit_deviations(trained), most
+    def __init__(
+        self,
+        trained: np.ndarray,
+        most: int = 2000,
+        # Twice the largest gap hides what is beyond heavy tails: of rows at twice the radius of 99% of the
+        # training (35 distributions of 1 to 5 columns, n = 200 to 1,000) 72% were flagged, and with this
+        # 94%; of rows like the training 1% and .5%.
+        level: float = 0.99,
+    ) -> None:
+        self._unit, self._most, self._level = unit_deviations(trained), most, level
         self._trained = trained / self._unit
         self._of_columns: dict[bytes, tuple[NearestNeighbors, float]] = {}
 
@@ -76,12 +87,17 @@ class Surroundings:
         key = columns.tobytes()
         if key not in self._of_columns:
             # Of rows that are there twice the nearest other one is where they are.
-            trained = np.unique(self._trained[:, columns], axis=0)
-            neighbours = NearestNeighbors(n_neighbors=1).fit(trained)
-            # The distance of a training row to the nearest other one.
-            few = trained[spread_out(len(trained), self._most)]
-            gap = neighbours.kneighbors(few, 2)[0][:, 1].max() if len(trained) > 1 else 0.0
-            self._of_columns[key] = neighbours, float(gap)
+            first = np.sort(np.unique(self._trained[:, columns], axis=0, return_index=True)[1])
+            trained = self._trained[first][:, columns]
+            gaps = [np.zeros(1)] if len(trained) == 1 else []
+            # Neighbours in time are near to each other, and not to a row of another time.
+            for part in np.array_split(np.arange(len(trained)), min(10, len(trained))):
+                if len(trained) > 1:
+                    few = part[spread_out(len(part), self._most // 10)]
+                    others = NearestNeighbors(n_neighbors=1).fit(np.delete(trained, part, axis=0))
+                    gaps.append(others.kneighbors(trained[few])[0][:, 0])
+            gap = float(np.quantile(np.concatenate(gaps), self._level))
+            self._of_columns[key] = NearestNeighbors(n_neighbors=1).fit(trained), gap
         return self._of_columns[key]
 
 

@@ -5,7 +5,12 @@ import pytest
 
 from pymc_kbr.embedding import preimage
 from pymc_kbr.embedding.embedding import Atoms, Embedding
-from pymc_kbr.embedding.projection import _largest_eigenvalue, onto_simplex, project_to_simplex
+from pymc_kbr.embedding.projection import (
+    _largest_eigenvalue,
+    onto_simplex,
+    project_rows_to_simplex,
+    project_to_simplex,
+)
 from pymc_kbr.kernels import Gaussian, Laplace, Linear, Matern
 from pymc_kbr.posterior.posterior import herd
 
@@ -118,6 +123,33 @@ def test_the_default_projection_is_near_to_the_best():
         few = project_to_simplex(embedding, 3)
         assert few.sum() == pytest.approx(1)
         assert distance(embedding, POINTS, few) >= distance(embedding, POINTS, fine)
+
+
+@pytest.mark.parametrize("most_exact", [10, 200])
+def test_rows_are_projected_side_by_side_to_the_same_in_fewer_steps(most_exact):
+    atoms = Atoms(POINTS, KERNELS[0], most_exact=most_exact, tolerance=1e-12)
+    rows = np.random.default_rng(5).normal(1 / 25, 0.2, (6, 25))
+    rows = np.vstack([rows, np.full(25, 1 / 25)])
+    apart = []
+    for steps in (5, 20_000):
+        found = project_rows_to_simplex(atoms, rows, steps, tolerance=0.0)
+        alone = np.array([project_to_simplex(Embedding(atoms, row), steps, 0.0) for row in rows])
+        assert found.min() >= 0
+        np.testing.assert_allclose(found.sum(axis=1), 1)
+        apart.append(
+            [np.einsum("ti,ij,tj->t", v - rows, KERNELS[0](POINTS), v - rows) for v in (found, alone)]
+        )
+    np.testing.assert_allclose(apart[1][0], apart[1][1], rtol=1e-3, atol=1e-12)
+    # Both start at the same weights, and steps about the features' mean are longer.
+    assert np.mean(apart[0][0]) < np.mean(apart[0][1])
+    np.testing.assert_allclose(found[-1], 1 / 25)
+
+
+def test_rows_on_atoms_that_are_all_the_same_stay_probabilities():
+    atoms = Atoms(np.ones((6, 2)), KERNELS[0])
+    found = project_rows_to_simplex(atoms, np.array([[-1.0, 2, 1, 1, -1, 0.5]]))
+    assert found.min() >= 0
+    assert found.sum() == pytest.approx(1)
 
 
 def test_weights_that_are_all_negative_are_projected_too():

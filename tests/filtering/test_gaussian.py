@@ -150,10 +150,34 @@ def test_moments_are_kept_by_points_mixtures_atoms_and_pickles(linear, rng):
     np.testing.assert_allclose(quantiles, found.interval(0.9)[2, :, 0], atol=0.02)
 
 
-def test_rows_are_outside_beyond_twice_the_largest_gap():
+def test_rows_are_outside_beyond_twice_the_distance_of_almost_all_to_the_others():
+    # Distances 1, 1 and 2, of which the 99% quantile is 1.98; what is there twice is not nearer to others.
     around = Surroundings(np.array([[0.0], [1.0], [1.0], [3.0]]))
-    rows = np.array([[6.9], [7.1], [-3.9], [-4.1], [np.nan]])
+    edge = 2 * 1.98
+    rows = np.array([[3 + edge - 0.1], [3 + edge + 0.1], [0.1 - edge], [-0.1 - edge], [np.nan]])
     np.testing.assert_array_equal(around.outside(rows), [False, True, False, True, False])
+
+
+@pytest.mark.parametrize("columns", [1, 2, 5])
+def test_heavy_tails_of_the_training_hide_nothing_that_is_far_outside(columns):
+    rng = np.random.default_rng(columns)
+    trained, fresh = rng.standard_t(2, size=(2, 500, columns))
+    around = Surroundings(trained)
+    # A binomial share of .6% on average has a deviation of .4%.
+    assert around.outside(fresh).mean() < 0.02
+    radius = np.quantile(np.linalg.norm(trained, axis=1), 0.99)
+    directions = rng.normal(size=(50, columns))
+    far = 3 * radius * directions / np.linalg.norm(directions, axis=1, keepdims=True)
+    assert around.outside(far).mean() > 0.9
+
+
+def test_neighbours_in_time_do_not_make_training_rows_look_dense():
+    """A slow walk in five columns has its nearest row next to it: fresh rows are farther from all."""
+    rng = np.random.default_rng(7)
+    z = np.zeros((1000, 5))
+    for t in range(1, len(z)):
+        z[t] = 0.97 * z[t - 1] + 0.24 * rng.normal(size=5)
+    assert Surroundings(z[:500]).outside(z[500:]).mean() < 0.02
 
 
 def test_what_cannot_be_smoothed_or_corrected_is_refused(linear, rng):
