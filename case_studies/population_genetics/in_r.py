@@ -58,14 +58,6 @@ class R:
             return found, {"fit": float(seconds["fit"]), "rest": float(seconds["rest"])}
 
 
-def add_r(parser: argparse.ArgumentParser) -> None:
-    """Let a command take the reader's R."""
-    parser.add_argument("--r-library", type=Path, help="library of R that has abc and abcrf")
-    parser.add_argument(
-        "--r-sources", type=Path, nargs="+", help="sources of packages of R, in order of need"
-    )
-
-
 def found_r(arguments: argparse.Namespace) -> R:
     """The reader's R and the versions of its packages."""
     if shutil.which("Rscript") is None:

@@ -20,7 +20,7 @@ import pandas as pd
 
 import pymc_kbr as pk
 from case_studies.destination import add_destination, folder_of
-from case_studies.population_genetics.in_r import NoR, R, add_r, found_r, of_pages, table_of
+from case_studies.population_genetics.in_r import NoR, R, found_r, of_pages, table_of
 from case_studies.population_genetics.voight import as_human
 from pymc_kbr.posterior.scores import energy_score
 from pymc_kbr.selection.model_choice.methods import log_scores
@@ -268,7 +268,8 @@ def main() -> None:
     parser.add_argument("--human", type=Path, help="human.rda of abc or abc.data")
     parser.add_argument("--stores", type=Path, help="folder that keeps simulations")
     parser.add_argument("--quick", action="store_true", help="few rows")
-    add_r(parser)
+    parser.add_argument("--r-library", type=Path, help="library of R that has abc and abcrf")
+    parser.add_argument("--r-sources", type=Path, nargs="+", help="sources of packages of R, in their order")
     add_destination(parser)
     arguments = parser.parse_args()
     folder = folder_of(arguments, HERE)
@@ -279,8 +280,10 @@ def main() -> None:
         r = R(None, {})
     tables: dict[str, Lines] = {"models": [], "populations": [], "scores": []}
     write(folder, "versions", table_of(r.versions))
-    if "abc" in r.versions:
+    if {"abc", "abcrf"} <= set(r.versions):
         write(folder, "pages", pd.DataFrame(of_pages(r)))
+    else:
+        print("skipped: the R of the pages, which needs abc and abcrf (--r-library, --r-sources)")
     studies = (
         ("snp", arguments.snp, of_snp),
         ("human", arguments.human, partial(of_human, stores=arguments.stores)),
