@@ -49,7 +49,10 @@ def blocks(page):
 
 
 OF_ALL = {page: runpy.run_path(str(ROOT / "docs" / "run_blocks.py"))["blocks"](page) for page in PAGES}
-WITH_PYTORCH = {"sbi": "sbi brings PyTorch, which is gigabytes; `nox -s theirs` runs this block with it"}
+ABSENT = {
+    "sbi": "sbi brings PyTorch, which is gigabytes; `nox -s theirs` runs this block with it",
+    "dadi": "dadi is installed by who runs `docs/run_blocks.py` on this page",
+}
 """Packages that the extra `test` does not bring; every other one has to be there."""
 
 NEED_MORE = [
@@ -57,7 +60,7 @@ NEED_MORE = [
         page,
         i,
         id=f"{page.stem}-{block.needs}-{i}",
-        marks=[pytest.mark.pytorch] * (block.needs in WITH_PYTORCH),
+        marks=[pytest.mark.pytorch] * (block.needs == "sbi"),
     )
     for page, found in OF_ALL.items()
     for i, block in enumerate(found)
@@ -142,8 +145,8 @@ def close_client():
 @pytest.mark.parametrize(("page", "number"), NEED_MORE)
 def test_a_block_that_needs_more_runs(page, number, tmp_path, monkeypatch, capsys):
     block = OF_ALL[page][number]
-    if block.needs in WITH_PYTORCH and importlib.util.find_spec(block.needs) is None:
-        pytest.skip(WITH_PYTORCH[block.needs])
+    if block.needs in ABSENT and importlib.util.find_spec(block.needs) is None:
+        pytest.skip(ABSENT[block.needs])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     for name, lines in SLURM.items():
@@ -153,7 +156,9 @@ def test_a_block_that_needs_more_runs(page, number, tmp_path, monkeypatch, capsy
     monkeypatch.setattr("pymc_kbr.selection.select.default_candidates", lambda n, d, **_: (few, []))
     # On a cluster the model alone is wanted, and none of the simulations that are stored before.
     before = [
-        one.code for one in OF_ALL[page][: 1 if block.cluster else number] if one.needs in ("", block.needs)
+        one.code
+        for one in OF_ALL[page][: 1 if block.cluster else number]
+        if one.needs in ("", "msprime", block.needs)
     ]
     names, own = {"__name__": "page"}, address(block)
     code = shortened(block.code).replace("scale(40)", "scale(1)")

@@ -73,20 +73,26 @@ HISTORIES = Table(
     of_keys=(0, 1),
 )
 OTHERS_MODELS = Table(
-    lambda: frame(POPULATION_GENETICS, "others_models").query("work.str.startswith('snp')"),
-    {"by": word(0)},
-    {1: ["rows"], 2: ["held_out"], 3: ["log_score"], 4: ["accuracy"], 5: ["seconds"]},
+    lambda: frame(POPULATION_GENETICS, "others_models"),
+    {"work": word(0), "by": word(1)},
+    {2: ["rows"], 3: ["held_out"], 4: ["log_score"], 5: ["accuracy"], 6: ["seconds"]},
+    of_keys=(0, 1),
 )
 OTHERS_SCORES = Table(
     lambda: frame(POPULATION_GENETICS, "others_scores"),
-    {"by": word(0)},
-    {1: ["energy_score", "standard_error"], 2: ["fit", "observation"], 3: ["broken"]},
+    {"work": word(0), "by": word(1)},
+    {
+        2: ["energy_score", "standard_error"],
+        3: ["fit", "observation"],
+        4: [lambda line: 100 * line["broken"]],
+    },
+    of_keys=(0, 1),
 )
 OTHERS_POPULATIONS = Table(
     lambda: frame(POPULATION_GENETICS, "others_populations"),
-    {"population": word(0), "by": word(1)},
-    {2: ["const"], 3: ["exp"], 4: ["bott"], 5: ["seconds"]},
-    of_keys=(0, 1),
+    {"work": word(0), "population": word(1), "by": word(2)},
+    {3: ["const"], 4: ["exp"], 5: ["bott"], 6: ["seconds"]},
+    of_keys=(0, 1, 2),
 )
 OF_POPULATIONS = [
     TUBERCULOSIS,

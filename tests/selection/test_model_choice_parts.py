@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.spatial.distance import cdist
+from sklearn.linear_model import LogisticRegression
 
 import pymc_kbr as pk
 from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation
@@ -18,6 +19,7 @@ from pymc_kbr.selection.model_choice.classifiers import (
     LocalLogistic,
     Logistic,
     NearestRows,
+    _at_zero,
     _best_strength,
     _regression,
 )
@@ -130,10 +132,21 @@ def test_a_strength_is_that_of_rows_that_were_not_learnt_from(rows):
 
 def test_a_regression_that_ends_at_its_last_step_does_so_in_silence(rows, set_default):
     set_default(_regression, steps=1)
-    set_default(LocalLogistic._regressed, steps=1)
+    set_default(_at_zero, steps=1)
     for classifier in (Logistic("linear"), LocalLogistic(0.5)):
         found = classifier.fit(rows, np.random.default_rng(0)).probabilities(rows.statistics[:3])
         np.testing.assert_allclose(found.sum(axis=1), 1)
+
+
+@pytest.mark.parametrize(("n", "columns", "models"), [(100, 1, 2), (900, 3, 3), (300, 20, 4)])
+def test_newtons_method_finds_the_regression_of_scikit_learn(n, columns, models, rng):
+    x = rng.normal(0.3, 1, (n, columns))
+    logits = x @ rng.normal(size=(columns, models))
+    model = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    weights = rng.uniform(size=n)
+    regression = LogisticRegression(C=1e4, max_iter=10_000, tol=1e-9).fit(x, model, weights)
+    wanted = regression.predict_proba(np.zeros((1, columns)))[0]
+    np.testing.assert_allclose(_at_zero(x, model, weights), wanted, atol=2e-4)
 
 
 # --- held-out rows ---

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import combinations_with_replacement
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -102,22 +103,67 @@ class LocalLogistic:
         total: np.ndarray = found / found.sum()
         return total
 
-    def _regressed(
-        self, away: np.ndarray, model: np.ndarray, weights: np.ndarray, *, steps: int = 300
-    ) -> np.ndarray:
+    def _regressed(self, away: np.ndarray, model: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Probabilities of the models that near rows are of."""
-        # Uncorrelated about the observation, in which the regression converges in a few steps.
+        # Uncorrelated about the observation, at which probabilities are those of the intercepts.
         values, axes = np.linalg.eigh(away.T @ (weights[:, None] * away) / weights.sum())
         varying = values > len(values) * np.finfo(float).eps * values[-1]
         if not np.any(varying):
             return np.bincount(model, weights)[np.unique(model)] / weights.sum()
         axes = axes[:, varying] / np.sqrt(values[varying])
-        # A ridge of next to nothing: rows that a plane parts have no finite slopes.
-        regression = LogisticRegression(C=1e4, max_iter=steps)
-        _fit(regression, away @ axes, model, weights)
-        # At the observation itself, where its own probabilities are those of the intercepts.
-        found: np.ndarray = regression.predict_proba(np.zeros((1, axes.shape[1])))[0]
-        return found
+        return _at_zero(away @ axes, np.unique(model, return_inverse=True)[1], weights)
+
+
+def _at_zero(
+    x: np.ndarray,
+    model: np.ndarray,
+    weights: np.ndarray,
+    *,
+    # Of next to nothing: rows that a plane parts have no finite slopes.
+    ridge: float = 1e-4,
+    # Newton's method ends where a step would raise the log-likelihood by less than this share of the weight.
+    gain: float = 1e-9,
+    steps: int = 50,
+) -> np.ndarray:
+    """Probabilities at zero by multinomial regression on features (n, q), the first model's slopes none."""
+    x = np.column_stack([np.ones(len(x)), x])
+    rows, others, told = np.arange(len(x)), int(model.max()), np.eye(int(model.max()) + 1)[model]
+    # The same for all models, as of slopes that sum to none.
+    alike = np.eye(others) - 1 / (others + 1)
+    penalty = np.kron(alike, np.diag(np.append(0.0, np.full(x.shape[1] - 1, ridge))))
+
+    def value(slopes: np.ndarray) -> tuple[float, np.ndarray]:
+        logits = np.zeros((len(x), others + 1))
+        logits[:, 1:] = x @ slopes.reshape(others, -1).T
+        logits -= logits.max(axis=1, keepdims=True)
+        odds = np.exp(logits)
+        totals = odds.sum(axis=1)
+        logs = logits[rows, model] - np.log(totals)
+        return float(weights @ logs - slopes @ penalty @ slopes / 2), odds / totals[:, None]
+
+    slopes = np.zeros(len(penalty))
+    now, shares = value(slopes)
+    for _ in range(steps):
+        gradient = (((told - shares)[:, 1:] * weights[:, None]).T @ x).ravel() - penalty @ slopes
+        curvature = penalty + 1e-9 * weights.sum() * np.eye(len(penalty))
+        blocks = curvature.reshape(others, x.shape[1], others, x.shape[1])
+        for i, j in combinations_with_replacement(range(others), 2):
+            spread = weights * shares[:, i + 1] * ((i == j) - shares[:, j + 1])
+            block = x.T @ (spread[:, None] * x)
+            blocks[i, :, j] += block
+            if i != j:
+                blocks[j, :, i] += block
+        step = np.linalg.solve(curvature, gradient)
+        if gradient @ step < gain * weights.sum():
+            break
+        length = 1.0
+        while (ahead := value(slopes + length * step))[0] < now and length > 1e-6:
+            length /= 2
+        slopes, (now, shares) = slopes + length * step, ahead
+    at_zero = np.append(0.0, slopes.reshape(others, -1)[:, 0])
+    odds = np.exp(at_zero - at_zero.max())
+    found: np.ndarray = odds / odds.sum()
+    return found
 
 
 def log_scores(probabilities: np.ndarray, model: np.ndarray, *, least: float = 1e-12) -> np.ndarray:
@@ -189,7 +235,8 @@ class Logistic:
         self._unit = Scaler(
             expanded.mean(axis=0), np.maximum(expanded.std(axis=0), 1e-12), np.ones(expanded.shape[1], bool)
         )
-        x = self._unit.transform(expanded)
+        # In single precision each step takes half as long; its gradient ends far above that.
+        x = self._unit.transform(expanded).astype(np.float32)
         strength = _best_strength(x, rows, rng) if self.strength is None else self.strength
         self._regression = _regression(C=strength)
         _fit(self._regression, x, rows.model, rows.weights)
