@@ -11,8 +11,6 @@ import pymc_kbr as pk
 from pymc_kbr.arrays.arithmetic import DEFAULT, errors_of_caller
 from tests.models import two_statistics, vector_model
 
-pytestmark = pytest.mark.versions
-
 
 def public_functions():
     for name in sorted(set(pk.__all__) - {"ESTIMATORS", "PosteriorWarning", "SimulationError", "SampleSMC"}):

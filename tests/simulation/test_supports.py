@@ -15,8 +15,6 @@ from pymc_kbr.posterior.posterior import PosteriorWarning
 from pymc_kbr.simulation import ForwardModel
 from pymc_kbr.simulation.prior.log_density import log_density_of
 
-pytestmark = pytest.mark.versions
-
 ESTIMATORS = ["adjusted", "localised", "kernel_likelihood"]
 
 
@@ -147,6 +145,7 @@ def test_draws_stay_off_a_gap_and_below_a_line(estimator):
     check_in_support(model, estimator)
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("prior", ["one less a uniform", "absolute normal", "gap", "cut half normal"])
 def test_ends_of_a_density_are_found_to_their_digits(prior):
     support = ForwardModel.read(model_of(prior, 0.5)).support
@@ -158,6 +157,7 @@ def test_ends_of_a_density_are_found_to_their_digits(prior):
     assert support.plain().smooth().tolist() == [prior != "gap"]
 
 
+@pytest.mark.versions
 def test_an_end_that_depends_on_another_parameter_is_affine_in_it():
     support = ForwardModel.read(model_of("dependent", 0.5)).support
     step = support.blocks[1].steps[0]
@@ -173,6 +173,7 @@ DISCRETE = {
 }
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize(
     ("prior", "estimator"),
     [("rounded", "adjusted"), ("quarters", "localised"), ("point masses alone", "kernel_likelihood")],
@@ -190,6 +191,7 @@ def test_floats_of_a_discrete_distribution_stay_discrete(prior, estimator):
     assert np.array_equal(drawn, step * np.rint(drawn / step))
 
 
+@pytest.mark.versions
 def test_ordinary_priors_are_not_asked():
     with pm.Model() as model:
         x = pm.HalfNormal("x", 2.0)
@@ -230,6 +232,7 @@ def truncated_mean(lower, upper, at, sigma):
     return float(weights @ grid / weights.sum())
 
 
+@pytest.mark.versions
 def test_an_unobserved_simulator_is_a_prior_without_a_density():
     with pm.Model() as model:
         x = pm.Simulator("x", lambda rng, a, size=None: rng.uniform(0, a, size), 1.0)
@@ -245,6 +248,7 @@ def test_an_unobserved_simulator_is_a_prior_without_a_density():
     assert abs(drawn.mean() - truncated_mean(0, 1, 0.1, 0.3)) < 0.03
 
 
+@pytest.mark.versions
 def test_an_impossible_row_does_not_make_others_impossible():
     with pm.Model() as model:
         sigma = pm.CustomDist("sigma", random=uniform, logp=unit)
@@ -254,6 +258,7 @@ def test_an_impossible_row_does_not_make_others_impossible():
     assert np.isfinite(logs).tolist() == [True, False, True]
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize(
     ("given", "said"),
     [

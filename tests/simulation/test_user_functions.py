@@ -15,8 +15,6 @@ import pymc_kbr as pk
 from pymc_kbr.simulation.one_step import OneStep
 from tests.models import table
 
-pytestmark = pytest.mark.versions
-
 LARGE = {}
 
 
@@ -118,6 +116,7 @@ def test_two_cores_give_the_same_as_one(batches):
     assert made.provenance["simulated"] == ("in batches" if batches else "row by row")
 
 
+@pytest.mark.versions
 def test_a_plain_simulator_a_sum_stat_constants_and_data_are_left_as_they_are():
     def pure(rng, mean, scale, constant, size=None):
         return rng.normal(mean, scale, size=size) + constant
@@ -150,6 +149,7 @@ def test_a_plain_simulator_a_sum_stat_constants_and_data_are_left_as_they_are():
     assert len(np.unique(simulated["y"])) == 12
 
 
+@pytest.mark.versions
 def test_data_sets_other_random_functions_and_operations_are_called_on_copies():
     def draws(mean, rng=None, size=None):
         found = into_a_buffer(np.asarray(rng.normal(mean, 1.0, size)))
@@ -178,6 +178,7 @@ def test_data_sets_other_random_functions_and_operations_are_called_on_copies():
     assert np.corrcoef(hidden, found.statistics[:, 1])[0, 1] > 0.9
 
 
+@pytest.mark.versions
 def test_the_steps_of_a_filter_are_not_copies_of_one_step():
     def ahead(rng, previous, length, size=None):
         found = into_a_buffer(rng.normal(previous, 0.1))
@@ -209,6 +210,7 @@ def simulator_of(fn):
     return made
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("odd", ODD)
 def test_what_is_no_array_of_numbers_is_named(odd):
     fn, words = ODD[odd]
@@ -220,6 +222,7 @@ def test_what_is_no_array_of_numbers_is_named(odd):
     assert np.all(found.parameters <= 0)
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize(
     "fn",
     [
@@ -232,6 +235,7 @@ def test_other_numbers_are_taken(fn):
     assert len(table(20, simulator_of(fn))) == 20
 
 
+@pytest.mark.versions
 def test_stacked_parameters_do_not_pass_for_a_batch():
     length = 4
     with pm.Model() as made:
@@ -263,6 +267,7 @@ def test_numbers_beyond_what_can_be_summed_are_failures(tmp_path, batched):
     assert_same(pk.StoredTable.open(tmp_path / "t.zarr").load(), found)
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("reserved", ["chain", "y_dim_0", "group"])
 def test_names_of_dimensions_are_refused_before_any_simulation(reserved):
     def never(rng, a, size):
@@ -279,6 +284,7 @@ def test_names_of_dimensions_are_refused_before_any_simulation(reserved):
         simulated()
 
 
+@pytest.mark.versions
 def test_settings_that_a_simulator_leaves_changed_are_put_back(tmp_path, monkeypatch):
     import signal
 
