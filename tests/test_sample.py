@@ -47,7 +47,6 @@ def test_auto_is_the_default_and_says_what_it_chose(idata):
     assert attrs["warnings"] == ""
 
 
-@pytest.mark.versions
 def test_what_was_chosen_survives_a_file(idata, tmp_path):
     idata.to_netcdf(str(tmp_path / "result.nc"))
     read = az.from_netcdf(str(tmp_path / "result.nc"))
@@ -71,7 +70,6 @@ def test_an_observation_outside_warns_on_the_screen_and_in_the_result(data):
     assert "outside: " in found["posterior"].attrs["warnings"]
 
 
-@pytest.mark.versions
 def test_the_predictive_check_accepts_the_model_and_sees_what_the_mean_does_not(idata, data):
     with make_model(data):
         assert pk.predictive_check(idata, draws=60, random_seed=0).p_values["y"] > 0.05

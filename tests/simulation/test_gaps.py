@@ -90,15 +90,15 @@ def test_a_summary_is_taken_of_simulations_with_the_same_gaps():
 def test_the_posterior_is_that_of_what_is_there():
     made = plain(DATA)
     result = pk.sample_abc(
-        500, model=made, estimator=pk.Adjusted(adjustment="local_linear"), simulations=3000, **HOW
+        500, model=made, estimator=pk.Adjusted(adjustment="local_linear"), simulations=1500, **HOW
     )
     posterior = result["posterior"]
     assert sorted(posterior.data_vars) == ["mean", "twice"]
     assert posterior.attrs["statistics_used"] == "y[0]\ny[2]"
     assert posterior.attrs["warnings"] == ""
-    # Two data of variance one under a standard normal prior; 900 rows carry weight, and 1,000 are drawn.
+    # Two data of variance one under a standard normal prior; 450 rows carry weight, and 1,000 are drawn.
     deviation = np.sqrt(1 / 3)
-    tolerance = 4 * deviation * np.sqrt(1 / 900 + 1 / 1000)
+    tolerance = 4 * deviation * np.sqrt(1 / 450 + 1 / 1000)
     np.testing.assert_allclose(posterior["mean"].mean(), 1.0, atol=tolerance)
     np.testing.assert_allclose(posterior["mean"].std(), deviation, atol=tolerance)
     np.testing.assert_array_equal(result["observed_data"]["y"], DATA)

@@ -173,7 +173,6 @@ DISCRETE = {
 }
 
 
-@pytest.mark.versions
 @pytest.mark.parametrize(
     ("prior", "estimator"),
     [("rounded", "adjusted"), ("quarters", "localised"), ("point masses alone", "kernel_likelihood")],
