@@ -57,7 +57,9 @@ def exact(eta=2.0, n=100_000):
 
 
 @pytest.mark.parametrize(
-    ("estimator", "simulations", "apart"), [("kernel_likelihood", 1000, 0.25), ("adjusted", 2000, 0.5)]
+    ("estimator", "simulations", "apart"),
+    [(pk.KernelLikelihood("autoregressive"), 1000, 0.25), ("adjusted", 2000, 0.5)],
+    ids=["kernel_likelihood", "adjusted"],
 )
 def test_correlations_and_the_scale_beside_them(estimator, simulations, apart):
     with warnings.catch_warnings():

@@ -15,7 +15,12 @@ from pymc_kbr.posterior.posterior import PosteriorWarning
 from pymc_kbr.simulation import ForwardModel
 from pymc_kbr.simulation.prior.log_density import log_density_of
 
-ESTIMATORS = ["adjusted", "localised", "kernel_likelihood"]
+# Of a learned likelihood's forms one is enough: its draws stay in the support whatever the form.
+ESTIMATORS = {
+    "adjusted": pk.Adjusted(),
+    "localised": pk.Localised(),
+    "kernel_likelihood": pk.KernelLikelihood("autoregressive"),
+}
 
 
 def noisy(rng, theta, size=None):
@@ -112,7 +117,12 @@ def check_in_support(model, estimator, simulations=300):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         idata = pk.sample_abc(
-            200, model=model, estimator=estimator, simulations=simulations, random_seed=1, progressbar=False
+            200,
+            model=model,
+            estimator=ESTIMATORS[estimator],
+            simulations=simulations,
+            random_seed=1,
+            progressbar=False,
         )
     theta = rows_of(forward.graph, idata)
     assert np.all(log_density_of(forward.graph)(theta) > -np.inf)
@@ -125,7 +135,7 @@ def check_in_support(model, estimator, simulations=300):
 @given(
     prior=st.sampled_from(sorted(SCALARS | VECTORS)),
     observed=st.floats(-0.2, 1.2),
-    estimator=st.sampled_from(ESTIMATORS),
+    estimator=st.sampled_from(sorted(ESTIMATORS)),
 )
 def test_draws_of_any_prior_stay_in_its_support(prior, observed, estimator):
     check_in_support(model_of(prior, observed), estimator)
@@ -183,7 +193,12 @@ def test_floats_of_a_discrete_distribution_stay_discrete(prior, estimator):
         with pm.Model() as model:
             pm.Simulator("y", noisy, DISCRETE[prior](), observed=0.6)
         idata = pk.sample_abc(
-            200, model=model, estimator=estimator, simulations=300, random_seed=1, progressbar=False
+            200,
+            model=model,
+            estimator=ESTIMATORS[estimator],
+            simulations=300,
+            random_seed=1,
+            progressbar=False,
         )
     drawn = idata["posterior"]["x"].values
     step = {"quarters": 0.25, "point masses alone": 0.5}.get(prior, 1.0)
