@@ -19,7 +19,7 @@ from pymc_kbr.estimators import saving
 from pymc_kbr.estimators.saving import CHECKSUM, DOCUMENT
 from pymc_kbr.selection.selection import Candidate
 
-NUMBER = int(os.environ.get("PYMC_KBR_HOSTILE_FILES", "120"))
+NUMBER = int(os.environ.get("PYMC_KBR_HOSTILE_FILES", "200"))
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from pymc_kbr.tables import file as table_file
 from pymc_kbr.tables import layout
 from tests.hostile_tables import made, made_store, main
 
-NUMBER = int(os.environ.get("PYMC_KBR_HOSTILE_TABLES", "40"))
+NUMBER = int(os.environ.get("PYMC_KBR_HOSTILE_TABLES", "60"))
 
 
 @pytest.fixture
