@@ -294,7 +294,7 @@ def test_learnt_paths_are_those_of_the_exact_smoother(linear, fitted):
 
 
 def test_paths_by_weights_are_of_training_states_that_follow_each_other(rng):
-    z, x = turning(200, rng)
+    z, x = turning(300, rng)
     fresh, seen = turning(25, rng)
     smoothed = KernelBayesFilter(correction=False).fit(z, x, random_seed=0).smooth(seen)
     paths = smoothed.draw_paths(100, random_seed=0)

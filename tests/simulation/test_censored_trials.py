@@ -23,7 +23,7 @@ NAN = np.nan
 DATA = {
     "rt, choice": np.array([[0.9, 1.0], [1.5, 0.0], [1.5, NAN], [1.5, NAN], [1.1, NAN]]),
     "rt": np.array([[0.9], [1.5], [1.5], [1.2]]),
-    "two": np.array([[0.9, 1.4], [1.5, 2.0], [1.5, NAN], [1.1, NAN], [1.5, 2.5]]),
+    "two": np.array([[0.9, 1.4], [1.5, 2.0], [1.5, NAN], [1.1, NAN]]),
 }
 AT = {"rate_interval__": np.log(1.5 / 1.5), "t0_interval__": np.log(0.2 / 0.4)}
 THETA = np.array([[2.5, 0.2]])

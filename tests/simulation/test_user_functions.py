@@ -1,5 +1,6 @@
 """Simulators that return their own buffer, write into their arguments, or return what is no array."""
 
+import functools
 import warnings
 
 import numpy as np
@@ -88,6 +89,11 @@ def assert_same(one, other):
     np.testing.assert_array_equal(one.statistics, other.statistics)
 
 
+@functools.cache
+def table_of_pure(batches):
+    return table(60, a_model(Impure("array", "not", batches)))
+
+
 @given(
     st.sampled_from(["array", "buffer", "view", "rows of a buffer", "tuple"]),
     st.sampled_from(["not", "scaled", "sorted", "clipped", "zeroed"]),
@@ -98,7 +104,7 @@ def assert_same(one, other):
 def test_a_simulator_that_aliases_or_writes_gives_the_table_of_its_pure_twin(
     tmp_path_factory, how_returned, how_spoilt, batches, where
 ):
-    pure = table(60, a_model(Impure("array", "not", batches)))
+    pure = table_of_pure(batches)
     store = tmp_path_factory.mktemp("s") / "t.zarr" if where == "store" else None
     made = table(60, a_model(Impure(how_returned, how_spoilt, batches)), store=store)
     assert_same(made, pure)
