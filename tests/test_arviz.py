@@ -13,8 +13,6 @@ from pymc_kbr.posterior.arviz import ARVIZ_MAJOR
 from pymc_kbr.simulation.prior.new_prior import NewPrior
 from tests import models
 
-pytestmark = pytest.mark.versions
-
 GROUP_COORDS = ["x", "y"]
 
 
@@ -42,6 +40,7 @@ def group(idata, name):
     return data if isinstance(data, xr.Dataset) else data.to_dataset()
 
 
+@pytest.mark.versions
 def test_the_posterior_has_the_models_names_dims_and_coords(idata):
     posterior = group(idata, "posterior")
     assert set(posterior.data_vars) == {"mean", "effect", "count", "share", "total"}
@@ -65,6 +64,7 @@ def test_atoms_and_signed_weights_are_kept(idata, made):
     assert atoms["effect"].dims == ("atom", "group")
 
 
+@pytest.mark.versions
 def test_the_account_of_the_work_is_in_the_attributes(idata):
     attributes = group(idata, "posterior").attrs
     assert attributes["inference_library"] == "pymc_kbr"
@@ -81,6 +81,7 @@ def test_the_account_of_the_work_is_in_the_attributes(idata):
     assert attributes["sampling_time"] >= sum(attributes[f"seconds_{stage}"] for stage in stages)
 
 
+@pytest.mark.versions
 def test_arviz_summarises_and_plots_it(idata):
     import matplotlib
 
@@ -95,6 +96,7 @@ def test_arviz_summarises_and_plots_it(idata):
     assert float(summary.loc["effect[x]", "mean"]) == pytest.approx(float(draws.mean()), abs=0.006)
 
 
+@pytest.mark.versions
 def test_it_goes_to_netcdf_and_back(idata, tmp_path):
     idata.to_netcdf(str(tmp_path / "idata.nc"))
     load = az.from_netcdf if hasattr(az, "from_netcdf") else xr.open_datatree
@@ -104,6 +106,7 @@ def test_it_goes_to_netcdf_and_back(idata, tmp_path):
     assert group(back, "posterior").attrs["estimator"] == "Localised"
 
 
+@pytest.mark.versions
 def test_pymc_draws_posterior_predictions_from_it(idata, made):
     with made:
         predicted = pm.sample_posterior_predictive(idata, progressbar=False, random_seed=1)
@@ -119,6 +122,7 @@ def test_a_saved_table_gives_the_same_result_with_its_model(made, idata, tmp_pat
     xr.testing.assert_allclose(group(again, "posterior"), group(idata, "posterior"))
 
 
+@pytest.mark.versions
 def test_a_posterior_goes_to_arviz_by_itself(made):
     table = models.table(600, made, random_seed=4)
     posterior = (
@@ -140,6 +144,7 @@ def test_a_posterior_goes_to_arviz_by_itself(made):
         posterior.to_arviz(50, chains=0)
 
 
+@pytest.mark.versions
 def test_rows_of_the_table_are_the_prior_and_what_it_predicts(idata, made):
     table = models.table(1500, made, random_seed=4)
     prior, predicted = group(idata, "prior"), group(idata, "prior_predictive")
@@ -151,6 +156,7 @@ def test_rows_of_the_table_are_the_prior_and_what_it_predicts(idata, made):
     assert prior.attrs["rows"] == "rows of the reference table, as drawn"
 
 
+@pytest.mark.versions
 def test_the_reference_table_is_in_the_result(idata, made, tmp_path):
     table = models.table(1500, made, random_seed=4)
     idata.to_netcdf(str(tmp_path / "idata.nc"))

@@ -12,8 +12,6 @@ from pymc_kbr.checking.predictive_check import squared_discrepancies
 from pymc_kbr.estimators.sets import EmbeddingKernel, SlicedWassersteinKernel, moments_of, quantiles_of
 from pymc_kbr.kernels import Gaussian
 
-pytestmark = pytest.mark.versions
-
 RNG = np.random.default_rng(3)
 SETS = [RNG.normal(i, 1 + i, (5 + 7 * i, 2)) for i in range(6)]
 
@@ -179,6 +177,7 @@ def test_sample_abc_makes_the_columns_itself():
     assert check.p_values["y"] > 0.05
 
 
+@pytest.mark.versions
 def test_stores_and_files_keep_data_sets(table, features, tmp_path):
     path = tmp_path / "sets.nc"
     table.save(path)

@@ -91,7 +91,7 @@ def in_rounds(where, make, draws):
     model = model_of(where)
     how = {"model": model, "random_seed": 1, "on_failure": "drop", "progressbar": False}
     table = make(draws, rounds=2, **how)
-    check(sampled(model, reference_table=table, estimator="kernel_likelihood"), where)
+    check(sampled(model, reference_table=table, estimator=pk.KernelLikelihood("location_scale")), where)
     return model, table
 
 
@@ -99,7 +99,7 @@ def test_rounds_have_failures_too():
     model, refined = in_rounds("square", pk.refine, 2000)
     assert len(refined.failures.prior_ratio) == len(refined.failures)
     condition = refined.with_on_failure("condition")
-    result = sampled(model, reference_table=condition, estimator="kernel_likelihood")
+    result = sampled(model, reference_table=condition, estimator=pk.KernelLikelihood("location_scale"))
     # Next to zero no simulation succeeds, and nothing is known of parameters there.
     check(result, "square", "condition", lowest=refined.parameters.min())
 

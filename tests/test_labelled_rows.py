@@ -11,8 +11,6 @@ from sklearn.base import clone
 import pymc_kbr as pk
 from pymc_kbr.arrays.rows import as_pairs, as_rows
 
-pytestmark = pytest.mark.versions
-
 NUMBERS = np.array([[1.0, 2.0], [3.0, 4.0]])
 
 
@@ -81,6 +79,7 @@ def test_a_table_is_fitted_with_its_support_and_its_names():
     assert [line.split()[0] for line in repr(one).splitlines()[2:4]] == ["a", "b"]
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("estimator", [pk.Rejection(10), pk.KernelLikelihood(particles=50)])
 def test_a_tables_rows_are_weighted_with_its_prior_ratio(estimator):
     ratio = np.linspace(0, 2, 40)

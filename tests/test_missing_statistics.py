@@ -9,8 +9,6 @@ import pytest
 
 import pymc_kbr as pk
 
-pytestmark = pytest.mark.versions
-
 LOADINGS = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, -0.5]])
 NOISE = np.array([0.6, 0.8, 0.7, 0.5])
 NAMES = ["s", "t", "u", "v"]

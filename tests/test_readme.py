@@ -30,6 +30,9 @@ SHORTER = {
     "repetitions=3": "repetitions=1",
     "rows=1000": "rows=150",
     "simulations=1000": "simulations=300",
+    'simulations=500, estimator="adjusted"': 'simulations=150, estimator="adjusted"',
+    "table, rows=200": "table, rows=60",
+    "max_nr_populations=8": "max_nr_populations=3",
     "size=1000": "size=300",
     "size=(1000, 2)": "size=(300, 2)",
     "pk.refine(1_000, model=model,": "pk.refine(500, model=model, rounds=2,",
@@ -37,15 +40,11 @@ SHORTER = {
     "pk.zoom(3_000": "pk.zoom(1500",
     "pk.KernelLikelihood()": 'pk.KernelLikelihood("location_scale")',
     'model=model, estimator="kernel_likelihood"': 'model=model, estimator="localised"',
+    "rng.gamma(3, 1 / 2.5, (200, 1))": "rng.gamma(3, 1 / 2.5, (40, 1))",
     "pm.sample(500, chains=2": "pm.sample(5, tune=5, chains=1",
     "pm.sample_smc(1_000, chains=2": "pm.sample_smc(30, chains=1",
 }
 """What would take minutes."""
-
-
-def blocks(page):
-    found = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
-    return [block for block in found if "ADDRESS" not in block]  # a cluster of your own
 
 
 OF_ALL = {page: runpy.run_path(str(ROOT / "docs" / "run_blocks.py"))["blocks"](page) for page in PAGES}
@@ -64,7 +63,7 @@ NEED_MORE = [
     )
     for page, found in OF_ALL.items()
     for i, block in enumerate(found)
-    if block.needs
+    if block.cluster or block.needs in WITH_PYTORCH
 ]
 
 SLURM = {
@@ -73,7 +72,10 @@ SLURM = {
 }
 """What stands for SLURM: a job runs on this machine, from a copy: the script is gone once it is submitted."""
 
-WITH_BLOCKS = [page for page in PAGES if blocks(page)]
+PYMC = ROOT / "docs" / "pymc.md"
+"""The page for users of PyMC has a test of its own, on every version."""
+
+WITH_BLOCKS = [page for page in PAGES if OF_ALL[page] and page != PYMC]
 
 
 def shortened(block):
@@ -83,16 +85,21 @@ def shortened(block):
 
 
 def test_what_is_shortened_stands_there():
-    text = "".join(block for page in PAGES for block in blocks(page))
+    text = "".join(block.code for found in OF_ALL.values() for block in found)
     assert len(WITH_BLOCKS) > 15
     assert [long for long in SHORTER if long not in text] == []
     assert shortened("f(1_000_000, 300, 1_500)") == "f(400, 300, 400)"
 
 
+def shows_something(names, printed):
+    drawn = "figure" in names and all(axes.has_data() for axes in names["figure"].axes)
+    assert printed or drawn or len(names["table"]) == MOST
+
+
 @pytest.mark.pages
 @pytest.mark.usefixtures("plain_layout")
 @pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda page: page.stem)
-def test_the_blocks_run_in_order(page, tmp_path, monkeypatch):
+def test_the_blocks_run_in_order(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     # What "auto" tries has tests of its own, and takes most of the time here.
     few = [pk.Localised(), pk.Rejection(0.1)]
@@ -100,11 +107,16 @@ def test_the_blocks_run_in_order(page, tmp_path, monkeypatch):
     names = {"__name__": "page"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for number, block in enumerate(blocks(page)):
+        for number, block in enumerate(OF_ALL[page]):
+            if block.cluster or block.needs in WITH_PYTORCH:
+                continue
+            capsys.readouterr()
             try:
-                exec(compile(shortened(block), f"block {number}", "exec"), names)
+                exec(compile(shortened(block.code), f"block {number}", "exec"), names)
             except Exception as error:
-                raise AssertionError(f"block {number} of {page.name} fails: {error}\n{block}") from error
+                raise AssertionError(f"block {number} of {page.name} fails: {error}\n{block.code}") from error
+            if block.needs:
+                shows_something(names, capsys.readouterr().out)
     assert (tmp_path / "comparison.csv").exists() == (page.stem == "comparing")
 
 
@@ -116,7 +128,7 @@ def test_the_page_for_users_of_PyMC_runs_on_every_version(tmp_path, monkeypatch,
     names = {"__name__": "page"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for block in OF_ALL[ROOT / "docs" / "pymc.md"]:
+        for block in OF_ALL[PYMC]:
             exec(compile(shortened(block.code), "pymc.md", "exec"), names)
     mpl.pyplot.close("all")
     printed = capsys.readouterr().out
@@ -176,8 +188,7 @@ def test_a_block_that_needs_more_runs(page, number, tmp_path, monkeypatch, capsy
         for cluster in (own, names.get("cluster")):
             if cluster is not None:
                 cluster.close()
-    drawn = "figure" in names and all(axes.has_data() for axes in names["figure"].axes)
-    assert capsys.readouterr().out or drawn or len(names["table"]) == MOST
+    shows_something(names, capsys.readouterr().out)
 
 
 def test_every_block_of_python_runs_somewhere():

@@ -14,8 +14,6 @@ from pymc_kbr.arrays.bijections import Simplex
 from pymc_kbr.arrays.support import Block
 from pymc_kbr.tables.columns import Columns
 
-pytestmark = pytest.mark.versions
-
 
 def skewed(rng, mean, scale, size):
     return rng.normal(mean, scale, size)
@@ -90,6 +88,7 @@ def test_the_predictive_check_accepts_the_model_and_sees_what_the_mean_does_not(
             pk.predictive_check(idata, bandwidth=2.0)
 
 
+@pytest.mark.versions
 def test_vectors_are_one_point_each():
     def simulate(rng, mean, size):
         return np.array([mean, 2 * mean]) + 0.1 * rng.normal(size=2)

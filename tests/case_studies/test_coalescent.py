@@ -36,7 +36,7 @@ def test_the_shipped_table_is_what_its_command_makes():
 @pytest.mark.statistical
 def test_fresh_simulations_are_distributed_as_the_shipped_ones():
     model = coalescent.coalescent_model(np.zeros(7))
-    table = pk.simulate(500, model=model, random_seed=5, progressbar=False)
+    table = pk.simulate(250, model=model, random_seed=5, progressbar=False)
     shipped = load_coalescent().to_dataframe()
     for fresh, column in zip(table.to_dataframe().to_numpy().T, shipped, strict=True):
         assert ks_2samp(fresh, shipped[column]).pvalue > 1e-4, column

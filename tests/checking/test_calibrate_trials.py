@@ -9,8 +9,6 @@ import pytest
 
 import pymc_kbr as pk
 
-pytestmark = pytest.mark.versions
-
 
 def table_of(rows, spread=1.0, seed=5):
     rng = np.random.default_rng(seed)

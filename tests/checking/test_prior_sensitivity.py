@@ -24,7 +24,12 @@ def model_of(deviation, observed, known=None):
 
 
 def sampled(model, **how):
-    given = {"estimator": "kernel_likelihood", "simulations": 1500, "random_seed": 1, "progressbar": False}
+    given = {
+        "estimator": pk.KernelLikelihood("location_scale"),
+        "simulations": 1500,
+        "random_seed": 1,
+        "progressbar": False,
+    }
     return pk.sample_abc(500, model=model, **(given | how))
 
 

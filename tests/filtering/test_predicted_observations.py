@@ -1,5 +1,6 @@
 """Observations predicted from those before them, their scores, and draws of whole paths."""
 
+import functools
 import pickle
 import warnings
 
@@ -23,7 +24,7 @@ from pymc_kbr.posterior.posterior import PosteriorWarning
 from tests.filtering.problems import WrittenOut, fixed, gram, kalman, scalar_model, turning
 
 pytestmark = pytest.mark.filterwarnings("ignore::pymc_kbr.posterior.posterior.PosteriorWarning")
-N, STEPS = 400, 300
+N, STEPS = 250, 300
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +32,14 @@ def linear():
     rng = np.random.default_rng(5)
     z, x = scalar_model(N, rng)
     return (z, x), scalar_model(STEPS, rng)[1]
+
+
+@pytest.fixture(scope="module")
+def fitted(linear):
+    """The filter fitted to the linear sequence, once for each rule of correction."""
+    return functools.cache(
+        lambda correction=None: KernelBayesFilter(correction=correction).fit(*linear[0], random_seed=0)
+    )
 
 
 def predictive(x):
@@ -59,10 +68,9 @@ def test_the_embedding_is_that_of_the_paper(rule, ridge, centred, rng):
 
 
 @pytest.mark.parametrize(("correction", "coefficients"), [(True, 6), (False, 40)])
-def test_log_scores_are_those_of_kalmans_predictive_density(correction, coefficients, linear):
-    train, seen = linear
-    kbf = KernelBayesFilter(correction=correction).fit(*train, random_seed=0)
-    found = kbf.predict_observations(seen)
+def test_log_scores_are_those_of_kalmans_predictive_density(correction, coefficients, linear, fitted):
+    _, seen = linear
+    found = fitted(correction).predict_observations(seen)
     mean, deviation = predictive(seen)
     lost = norm.logpdf(seen[:, 0], mean, deviation) - found.log_score
     # Each coefficient of N rows costs 1 / 2 N nats; a belief by weights has as many as its kernel.
@@ -76,10 +84,9 @@ def test_log_scores_are_those_of_kalmans_predictive_density(correction, coeffici
         assert all(p[0] > 1e-3 for p in found.check().values())
 
 
-def test_a_wrong_model_fails_the_check_and_has_a_lower_score(linear):
-    train, seen = linear
-    found = KernelBayesFilter().fit(*train, random_seed=0).predict_observations(seen)
-    z, x = train
+def test_a_wrong_model_fails_the_check_and_has_a_lower_score(linear, fitted):
+    (z, x), seen = linear
+    found = fitted().predict_observations(seen)
     slow = KernelBayesFilter().fit(z, z + 3 * (x - z), random_seed=0).predict_observations(seen)
     assert slow.check()["uniform"][0] < 1e-4
     assert slow.log_score.mean() < found.log_score.mean()
@@ -127,9 +134,8 @@ def test_missing_observations_are_predicted_and_not_scored(linear):
         assert found.to_xarray().sizes == {"time": 12, "observation": 2}
 
 
-def test_a_sequence_without_observations_is_predicted_in_silence(linear):
-    train, _ = linear
-    kbf = KernelBayesFilter().fit(*train, random_seed=0)
+def test_a_sequence_without_observations_is_predicted_in_silence(fitted):
+    kbf = fitted()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = kbf.predict_observations(np.full((3, 1), np.nan))
@@ -139,14 +145,14 @@ def test_a_sequence_without_observations_is_predicted_in_silence(linear):
     np.testing.assert_allclose(found.mean()[1:], ahead, atol=0.1)
 
 
-def test_units_labels_and_times_are_the_users(linear):
+def test_units_labels_and_times_are_the_users(linear, fitted):
     (z, x), seen = linear
     frame = pd.DataFrame(1e3 * x + 7, columns=["depth"])
     named = KernelBayesFilter().fit(z, frame, random_seed=0)
     found = named.predict_observations(
         pd.DataFrame(1e3 * seen[:9] + 7, columns=["depth"]), times=np.arange(9) * 2
     )
-    plain = KernelBayesFilter().fit(z, x, random_seed=0).predict_observations(seen[:9])
+    plain = fitted().predict_observations(seen[:9])
     np.testing.assert_allclose(found.log_score, plain.log_score - np.log(1e3), atol=1e-6)
     np.testing.assert_allclose(found.pit, plain.pit, atol=1e-6)
     np.testing.assert_allclose(found.mean(), 1e3 * plain.mean() + 7, rtol=1e-6)
@@ -267,9 +273,9 @@ def test_components_of_a_step_are_drawn_by_their_shares(rng):
     assert paths[paths > 0].std() == pytest.approx(0.6, abs=0.03)
 
 
-def test_learnt_paths_are_those_of_the_exact_smoother(linear):
-    train, seen = linear
-    smoothed = KernelBayesFilter().fit(*train, random_seed=0).smooth(seen[:80])
+def test_learnt_paths_are_those_of_the_exact_smoother(linear, fitted):
+    _, seen = linear
+    smoothed = fitted().smooth(seen[:80])
     draws = 2000
     paths = smoothed.draw_paths(draws, random_seed=1)
     assert paths.shape == (draws, 80, 1)
@@ -302,9 +308,9 @@ def test_paths_by_weights_are_of_training_states_that_follow_each_other(rng):
     assert apart.std() < (alone[:, 1:] - alone[:, :-1]).std()
 
 
-def test_paths_go_to_arviz_and_pickles_and_filters_have_none(linear):
-    train, seen = linear
-    kbf = KernelBayesFilter().fit(*train, random_seed=0)
+def test_paths_go_to_arviz_and_pickles_and_filters_have_none(linear, fitted):
+    _, seen = linear
+    kbf = fitted()
     smoothed = kbf.smooth(seen[:6])
     again = pickle.loads(pickle.dumps(smoothed))
     np.testing.assert_array_equal(again.draw_paths(3, 0), smoothed.draw_paths(3, 0))
@@ -345,9 +351,9 @@ def test_predictions_with_controls_and_beliefs_before(rng):
 
 
 @pytest.mark.parametrize("correction", [True, False, None])
-def test_predictions_of_what_is_beyond_the_training_are_flagged_and_warned_of(linear, correction):
-    (z, x), _ = linear
-    kbf = KernelBayesFilter(correction=correction).fit(z, x, random_seed=0)
+def test_predictions_of_what_is_beyond_the_training_are_flagged_and_warned_of(linear, fitted, correction):
+    (_, x), _ = linear
+    kbf = fitted(correction)
     rows = np.vstack([x[:3], x.max() + np.array([[20.0], [21.0]])])
     with pytest.warns(PosteriorWarning, match=r"unreliable, the first of them step 3") as said:
         found = kbf.predict_observations(rows)
@@ -371,14 +377,14 @@ def test_a_mean_between_two_modes_of_weights_is_not_beyond_the_training():
     assert not found.flags["outside"].any()
 
 
-def test_paths_by_a_step_back_that_nothing_speaks_for_are_warned_of(linear):
-    (z, x), y = linear
-    kbf = KernelBayesFilter(correction=False).fit(z, x, random_seed=0)
+def test_paths_by_a_step_back_that_nothing_speaks_for_are_warned_of(linear, fitted):
+    _, y = linear
+    kbf = fitted(False)
     smoothed = kbf.smooth(y[:20])
     np.testing.assert_array_equal(smoothed.mean(), kbf.filter(y[:20]).mean())
     with pytest.warns(PosteriorWarning, match="nothing held out shows that the step back does better"):
         smoothed.draw_paths(5, 0)
-    smoothed = KernelBayesFilter(correction=True).fit(z, x, random_seed=0).smooth(y[:20])
+    smoothed = fitted(True).smooth(y[:20])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         smoothed.draw_paths(5, 0)

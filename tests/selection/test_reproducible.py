@@ -29,7 +29,7 @@ def table(n=500):
 
 def draws_of_each():
     """By all that promise the same bits on any number of threads, of so many rows that BLAS divides sums."""
-    t = table(1000)
+    t = table(600)
     for name, cls in pk.ESTIMATORS.items():
         if not cls().on_all_threads and name != "kernel_likelihood":  # which takes long, and is chosen below
             yield cls().fit(t, random_seed=4).condition([0.1, 0.2, 0.0]).draw(50, 1)

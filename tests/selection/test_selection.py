@@ -41,10 +41,10 @@ def test_the_better_estimator_is_chosen_and_fitted_to_all_rows(chosen):
 
 
 def test_of_a_long_table_the_rows_that_are_held_out_are_not_missed():
-    long = table(20_000)
+    long = table(4_000)
     learnt = pk.Adjusted(pk.Rejection(300, scale="relevance"), "local_linear")
     chosen = pk.select(long, candidates=["rejection", learnt], random_seed=1, progressbar=False)
-    assert len(chosen.table_) == 19_900
+    assert len(chosen.table_) == 3_900
     assert chosen.get_params() == {**learnt.get_params(), "estimator": chosen.estimator}
     anew = clone(chosen).fit(long.parameters, long.statistics, long.support)
     apart = anew.condition([0.5, -0.5]).mean() - chosen.condition([0.5, -0.5]).mean()

@@ -9,8 +9,6 @@ import pymc_kbr as pk
 from pymc_kbr.simulation import ForwardModel, Proposal, SimulationOptions, simulate_table
 from pymc_kbr.simulation.prior.density import known_densities
 
-pytestmark = pytest.mark.versions
-
 Y = np.array([0.9, 1.3, 0.7, 1.6])
 Z = np.array([1.2, 0.8, 1.1])
 PRIOR, SD = 2.0, 0.7
@@ -54,6 +52,7 @@ def simulated():
     return model, pk.simulate(2000, model=model, random_seed=2, progressbar=False)
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("known", ["normal", "potential"])
 def test_rows_carry_the_likelihood_and_its_variable_is_no_statistic(known):
     table = pk.simulate(300, model=model_of(known), random_seed=1, progressbar=False)
@@ -64,6 +63,7 @@ def test_rows_carry_the_likelihood_and_its_variable_is_no_statistic(known):
     np.testing.assert_array_equal(table.parameters, parameters)
 
 
+@pytest.mark.versions
 def test_a_learned_likelihood_is_multiplied_with_all_that_is_known():
     model = model_of()
     table = pk.simulate(20, model=model, random_seed=1, progressbar=False)
@@ -87,6 +87,7 @@ def test_draws_of_a_proposal_carry_the_likelihood_over_their_own_density():
     np.testing.assert_allclose(table.prior_ratio, expected / expected.max())
 
 
+@pytest.mark.versions
 @pytest.mark.statistical
 @pytest.mark.parametrize("estimator", ["rejection", "kernel_likelihood"])
 def test_the_posterior_is_that_of_all_data(estimator, simulated):
@@ -125,6 +126,7 @@ def test_rounds_weight_their_rows_by_what_is_known():
     assert abs(weights @ refined.parameters[:, 0] - mean) < 4 * error
 
 
+@pytest.mark.versions
 def test_what_hangs_together_with_a_simulator_is_simulated():
     table = pk.simulate(50, model=model_of("after"), random_seed=1, progressbar=False)
     assert sorted(table.parameter_names + table.statistic_names) == [
@@ -135,6 +137,7 @@ def test_what_hangs_together_with_a_simulator_is_simulated():
     assert table.prior_ratio is None
 
 
+@pytest.mark.versions
 def test_a_potential_of_what_is_simulated_is_refused():
     with model_of(None) as model:
         pm.Potential("push", -(model["z"] ** 2).sum())
@@ -142,6 +145,7 @@ def test_a_potential_of_what_is_simulated_is_refused():
         pk.simulate(50, model=model, random_seed=1, progressbar=False)
 
 
+@pytest.mark.versions
 def test_impossible_data_are_refused():
     with model_of(None) as model:
         pm.Uniform("y", 100, 101, observed=3.0)
@@ -149,6 +153,7 @@ def test_impossible_data_are_refused():
         pk.simulate(50, model=model, random_seed=1, progressbar=False)
 
 
+@pytest.mark.versions
 def test_a_density_that_is_no_number_is_refused_with_its_parameters():
     with model_of(None) as model:
         pm.Potential("broken", pm.math.log(model["mean"]))

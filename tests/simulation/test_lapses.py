@@ -8,8 +8,6 @@ import pytest
 import pymc_kbr as pk
 from tests.models import AS_WRITTEN, densities_and_gradient, relative_errors
 
-pytestmark = pytest.mark.versions
-
 QUICK = {"mode": AS_WRITTEN}
 RNG = np.random.default_rng(3)
 START = RNG.uniform(0, 1, 300)
@@ -41,6 +39,7 @@ def densities(model, t0, share):
     return model.compile_logp([model["y"]], sum=False, **QUICK)(point_of(t0, share))[0]
 
 
+@pytest.mark.versions
 def test_a_lapse_is_even_between_the_simulated_values_whatever_the_parameters(learnt):
     share, width = 0.1, np.ptp(TRIALS["rt"])
     found = densities(model_of(learnt, lambda share: share), 0.5, share)
@@ -74,6 +73,7 @@ def test_draws_hold_as_many_lapses_as_there_should_be(learnt):
     assert drawn[~lapses, 1].mean() == pytest.approx(0.3, abs=0.1)
 
 
+@pytest.mark.versions
 def test_each_group_has_its_share(learnt):
     group = np.array([0, 1, 1])
     with pm.Model() as model:
@@ -86,6 +86,7 @@ def test_each_group_has_its_share(learnt):
     np.testing.assert_allclose(np.exp(found), np.where(group == 0, own, 0.5 * own + 0.5 * even), rtol=1e-6)
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize(
     ("lapse", "error", "word"),
     [
@@ -104,6 +105,7 @@ def test_bad_lapses_are_refused(learnt, lapse, error, word):
         pk.LearnedSimulator("y", learnt, pm.Uniform("t0", 0, 1), observed=DATA, lapse=lapse)
 
 
+@pytest.mark.versions
 def test_predictive_draws_and_changed_data_have_lapses_too(learnt):
     data = np.vstack([DATA, [[0.05, 0.0]]])
     with pm.Model() as model:

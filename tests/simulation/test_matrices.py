@@ -57,7 +57,9 @@ def exact(eta=2.0, n=100_000):
 
 
 @pytest.mark.parametrize(
-    ("estimator", "simulations", "apart"), [("kernel_likelihood", 1000, 0.25), ("adjusted", 2000, 0.5)]
+    ("estimator", "simulations", "apart"),
+    [(pk.KernelLikelihood("autoregressive"), 1000, 0.25), ("adjusted", 2000, 0.5)],
+    ids=["kernel_likelihood", "adjusted"],
 )
 def test_correlations_and_the_scale_beside_them(estimator, simulations, apart):
     with warnings.catch_warnings():
@@ -89,7 +91,6 @@ def entries_of(idata):
     return idata["posterior"]["corr"].shape[2:]
 
 
-@pytest.mark.versions
 def test_rounds_and_calibration_take_correlation_matrices():
     model = correlated()
     with warnings.catch_warnings():
@@ -129,7 +130,12 @@ def test_a_cholesky_factor_has_positive_deviations_and_its_deterministics():
                 observed=[1.0, 0.5, 0.5, 1.0],
             )
         idata = pk.sample_abc(
-            200, model=model, estimator="kernel_likelihood", simulations=300, random_seed=1, progressbar=False
+            200,
+            model=model,
+            estimator=pk.KernelLikelihood("location_scale"),
+            simulations=300,
+            random_seed=1,
+            progressbar=False,
         )
     assert all(block.smooth for block in ForwardModel.read(model).support.blocks)
     posterior = idata["posterior"]

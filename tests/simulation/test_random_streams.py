@@ -11,9 +11,8 @@ from pymc_kbr.simulation.streams import BATCH_STREAM, PILOT_STREAM, PRIOR_STREAM
 from tests import models
 from tests.models import model, table
 
-pytestmark = pytest.mark.versions
 
-
+@pytest.mark.versions
 def test_no_two_streams_are_the_same():
     keys = itertools.product((1, 2), (PRIOR_STREAM, ROW_STREAM, BATCH_STREAM, PILOT_STREAM), range(5))
     drawn = [stream.random(3) for key in keys for stream in streams(*key, 4)]
@@ -24,6 +23,7 @@ def test_no_two_streams_are_the_same():
     )
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("batched", [True, False])
 def test_two_simulators_and_two_priors_of_a_row_are_independent(batched):
     with pm.Model() as made:
@@ -43,6 +43,7 @@ def noise(rng, mean, scale, size=None):
     return rng.normal(0.0 * mean, 1.0, size=size)
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("batched", [True, False])
 @pytest.mark.parametrize("within", [None, {"mean": (0.2, 0.5), "scale": (0.1, 1.0)}])
 def test_the_seed_decides_parameters_and_statistics_of_every_row(batched, within):
@@ -55,6 +56,7 @@ def test_the_seed_decides_parameters_and_statistics_of_every_row(batched, within
         assert len(np.unique(getattr(one, side))) == getattr(one, side).size
 
 
+@pytest.mark.versions
 def test_predicted_data_are_those_of_the_generator():
     draws = {"mean": np.zeros(3), "scale": np.ones(3)}
     one, same, other = (
@@ -95,6 +97,7 @@ def off_in_batches(by, unit=1.0):
     return fn
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize(("by", "unit"), [(0.1, 1.0), (1e-6, 1e-20), (1e-6, 1e20)])
 def test_a_batch_that_is_off_is_not_taken(by, unit):
     made = table(20, model(off_in_batches(by, unit)))

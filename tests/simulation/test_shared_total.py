@@ -7,9 +7,8 @@ import pytest
 import pymc_kbr as pk
 from tests.models import densities_and_gradient, relative_errors
 
-pytestmark = pytest.mark.versions
 
-
+@pytest.mark.versions
 def test_densities_gradients_and_draws():
     rng = np.random.default_rng(3)
     theta = rng.normal(size=(800, 1))

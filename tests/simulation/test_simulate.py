@@ -14,12 +14,10 @@ from pymc_kbr.simulation.forward_model import ForwardModel
 from tests import models
 from tests.models import DATA, model, same, table, vector_model
 
-pytestmark = pytest.mark.versions
-
-
 # --- what comes out ---
 
 
+@pytest.mark.versions
 def test_a_table_holds_draws_from_the_prior_and_their_simulations():
     made = table(4000, model(sum_stat="mean"))
     assert made.parameter_names == ["mean", "scale"]
@@ -34,6 +32,7 @@ def test_a_table_holds_draws_from_the_prior_and_their_simulations():
     np.testing.assert_allclose(made.observed, DATA.mean())
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize(
     ("sum_stat", "expected"),
     [
@@ -50,6 +49,7 @@ def test_summaries_of_every_kind_are_those_of_each_row(sum_stat, expected):
     np.testing.assert_allclose(made.statistics, [expected(row) for row in whole.statistics])
 
 
+@pytest.mark.versions
 def test_several_simulators_and_ordinary_distributions_beside_them():
     with pm.Model() as made:
         mean = pm.Normal("mean", 0, 1)
@@ -74,6 +74,7 @@ def test_several_simulators_and_ordinary_distributions_beside_them():
     np.testing.assert_allclose(t.statistics[:, 10:], t.statistics[:, :4], atol=1e-4)
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("fn", [models.normal, models.normal_by_hand])
 def test_a_parameter_may_be_bound_by_another_one_and_go_to_the_simulator_with_it(fn):
     with pm.Model() as made:
@@ -86,6 +87,7 @@ def test_a_parameter_may_be_bound_by_another_one_and_go_to_the_simulator_with_it
     np.testing.assert_allclose(t.statistics, np.tile((upper + 10 * below)[:, None], 4), atol=6e-3)
 
 
+@pytest.mark.versions
 def test_free_variables_of_any_kind(monkeypatch):
     # One draw in six is ordered, and such draws are made one by one.
     monkeypatch.setattr("pymc_kbr.simulation.prior.draws.ROWS_A_STREAM", 128)
@@ -114,6 +116,7 @@ def test_free_variables_of_any_kind(monkeypatch):
     np.testing.assert_allclose(back, t.parameters, atol=1e-8)
 
 
+@pytest.mark.versions
 def test_the_density_of_an_ordered_prior_is_that_of_what_is_left_of_it():
     with pm.Model() as made:
         cut = pm.Normal("cut", 0, 1, shape=2, transform=pm.distributions.transforms.ordered)
@@ -126,6 +129,7 @@ def test_the_density_of_an_ordered_prior_is_that_of_what_is_left_of_it():
     assert found[1] == -np.inf
 
 
+@pytest.mark.versions
 def test_the_vector_helper_gives_scalars_and_arrays_as_they_are():
     seen = []
 
@@ -145,6 +149,7 @@ def test_the_vector_helper_gives_scalars_and_arrays_as_they_are():
 # --- batches and rows ---
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize(
     ("made", "how"),
     [
@@ -194,6 +199,7 @@ def wrong_in_batches():
     return [common_noise, mean_of_the_batch, own_generator, shuffled, bits]
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("fn", wrong_in_batches(), ids=lambda fn: fn.__name__)
 def test_simulators_that_would_go_wrong_in_batches_run_row_by_row(fn):
     made = table(20, model(fn))
@@ -229,6 +235,7 @@ def test_simulators_that_broadcast_run_in_batches(fn):
     assert np.all(difference < 4.5 * pooled)
 
 
+@pytest.mark.versions
 def test_rows_of_a_batch_are_independent():
     made = table(3000, model())
     noise = (made.statistics - made.parameters[:, :1]) / made.parameters[:, 1:]
@@ -237,6 +244,7 @@ def test_rows_of_a_batch_are_independent():
     assert abs(correlation) < 4 / np.sqrt(3000)
 
 
+@pytest.mark.versions
 def test_a_batch_with_a_row_that_raises_is_done_row_by_row():
     def raises_for_one(rng, mean, scale, size=None):
         if np.any(mean > 3):
@@ -283,6 +291,7 @@ def test_any_executor_gives_the_same(made):
         same(table(100, made), table(100, made, executor=executor))
 
 
+@pytest.mark.versions
 def test_a_generator_as_seed_and_no_seed():
     one = table(10, model(), random_seed=np.random.default_rng(3))
     same(one, table(10, model(), random_seed=np.random.default_rng(3)))
@@ -290,6 +299,7 @@ def test_a_generator_as_seed_and_no_seed():
     same(free, table(10, model(), random_seed=free.seed))
 
 
+@pytest.mark.versions
 def test_randomness_from_elsewhere_is_noticed():
     elsewhere = np.random.default_rng(0)
 
@@ -348,6 +358,7 @@ def test_an_interrupt_ends_the_workers(request):
 # --- failures ---
 
 
+@pytest.mark.versions
 def test_a_failure_names_the_row_its_parameters_and_the_error():
     with pytest.raises(pk.SimulationError, match="'drop'") as caught:
         table(50, model(models.fails_when_high))

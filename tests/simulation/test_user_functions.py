@@ -1,5 +1,6 @@
 """Simulators that return their own buffer, write into their arguments, or return what is no array."""
 
+import functools
 import warnings
 
 import numpy as np
@@ -14,8 +15,6 @@ from pytensor.compile.ops import FromFunctionOp
 import pymc_kbr as pk
 from pymc_kbr.simulation.one_step import OneStep
 from tests.models import table
-
-pytestmark = pytest.mark.versions
 
 LARGE = {}
 
@@ -90,6 +89,11 @@ def assert_same(one, other):
     np.testing.assert_array_equal(one.statistics, other.statistics)
 
 
+@functools.cache
+def table_of_pure(batches):
+    return table(60, a_model(Impure("array", "not", batches)))
+
+
 @given(
     st.sampled_from(["array", "buffer", "view", "rows of a buffer", "tuple"]),
     st.sampled_from(["not", "scaled", "sorted", "clipped", "zeroed"]),
@@ -100,7 +104,7 @@ def assert_same(one, other):
 def test_a_simulator_that_aliases_or_writes_gives_the_table_of_its_pure_twin(
     tmp_path_factory, how_returned, how_spoilt, batches, where
 ):
-    pure = table(60, a_model(Impure("array", "not", batches)))
+    pure = table_of_pure(batches)
     store = tmp_path_factory.mktemp("s") / "t.zarr" if where == "store" else None
     made = table(60, a_model(Impure(how_returned, how_spoilt, batches)), store=store)
     assert_same(made, pure)
@@ -118,6 +122,7 @@ def test_two_cores_give_the_same_as_one(batches):
     assert made.provenance["simulated"] == ("in batches" if batches else "row by row")
 
 
+@pytest.mark.versions
 def test_a_plain_simulator_a_sum_stat_constants_and_data_are_left_as_they_are():
     def pure(rng, mean, scale, constant, size=None):
         return rng.normal(mean, scale, size=size) + constant
@@ -150,6 +155,7 @@ def test_a_plain_simulator_a_sum_stat_constants_and_data_are_left_as_they_are():
     assert len(np.unique(simulated["y"])) == 12
 
 
+@pytest.mark.versions
 def test_data_sets_other_random_functions_and_operations_are_called_on_copies():
     def draws(mean, rng=None, size=None):
         found = into_a_buffer(np.asarray(rng.normal(mean, 1.0, size)))
@@ -178,6 +184,7 @@ def test_data_sets_other_random_functions_and_operations_are_called_on_copies():
     assert np.corrcoef(hidden, found.statistics[:, 1])[0, 1] > 0.9
 
 
+@pytest.mark.versions
 def test_the_steps_of_a_filter_are_not_copies_of_one_step():
     def ahead(rng, previous, length, size=None):
         found = into_a_buffer(rng.normal(previous, 0.1))
@@ -209,6 +216,7 @@ def simulator_of(fn):
     return made
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("odd", ODD)
 def test_what_is_no_array_of_numbers_is_named(odd):
     fn, words = ODD[odd]
@@ -220,6 +228,7 @@ def test_what_is_no_array_of_numbers_is_named(odd):
     assert np.all(found.parameters <= 0)
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize(
     "fn",
     [
@@ -232,6 +241,7 @@ def test_other_numbers_are_taken(fn):
     assert len(table(20, simulator_of(fn))) == 20
 
 
+@pytest.mark.versions
 def test_stacked_parameters_do_not_pass_for_a_batch():
     length = 4
     with pm.Model() as made:
@@ -263,6 +273,7 @@ def test_numbers_beyond_what_can_be_summed_are_failures(tmp_path, batched):
     assert_same(pk.StoredTable.open(tmp_path / "t.zarr").load(), found)
 
 
+@pytest.mark.versions
 @pytest.mark.parametrize("reserved", ["chain", "y_dim_0", "group"])
 def test_names_of_dimensions_are_refused_before_any_simulation(reserved):
     def never(rng, a, size):
@@ -279,6 +290,7 @@ def test_names_of_dimensions_are_refused_before_any_simulation(reserved):
         simulated()
 
 
+@pytest.mark.versions
 def test_settings_that_a_simulator_leaves_changed_are_put_back(tmp_path, monkeypatch):
     import signal
 

@@ -26,7 +26,11 @@ MEANS = OBSERVED @ (20 * MIX) @ COVARIANCE
 # posterior deviation: inside that radius rejection and Nadaraya-Watson average a slope that they do
 # not see, the more so away from the prior's centre. The ridge regressions see the slope.
 BIAS = {"rejection": 0.15, "nadaraya_watson": 0.15, "conditional_mean": 0.02, "localised": 0.05}
-BIAS |= {"kbr": 0.02, "iw_kbr": 0.02, "kde": 0.15, "adjusted": 0.02, "kernel_likelihood": 0.05}
+BIAS |= {"kbr": 0.02, "iw_kbr": 0.02, "kde": 0.15, "adjusted": 0.02, "kernel_likelihood": 0.02}
+# A likelihood that is learnt has an error of the table, too, which its effective sample size leaves out. Over
+# 20 tables of 2,000 rows means are off by 0.047, of which 4,000 draws make 0.016, and means over the four
+# observations by 0.032. The mean of these errors, the bias, is at most 0.02, of which chance makes 0.01.
+OF_TABLE, OF_ALL_FOUR = {"kernel_likelihood": 0.044}, {"kernel_likelihood": 0.032}
 # Widest draws, as a multiple of the exact deviation. Kernel density estimation smooths the likelihood in
 # both statistics and parameters, and its cross-validated bandwidth is that of the joint density.
 WIDEST = dict.fromkeys(BIAS, 1.25) | {"kde": 1.5}
@@ -58,9 +62,16 @@ def table():
 @pytest.mark.parametrize("name", sorted(pk.ESTIMATORS))
 def test_posteriors_are_within_their_stated_error_of_the_exact_ones(name, table):
     n = FOR_RIDGES if name in ("conditional_mean", "kbr", "iw_kbr", "kernel_likelihood") else SIMULATIONS
-    estimator = pk.ESTIMATORS[name]().fit(table.parameters[:n], table.statistics[:n], table.support)
-    for posterior, exact in zip(estimator.condition(OBSERVED), MEANS, strict=True):
-        allowed = BIAS[name] + 3 / np.sqrt(posterior.effective_sample_size)
+    estimator = pk.ESTIMATORS[name]().fit(
+        table.parameters[:n], table.statistics[:n], table.support, random_seed=1
+    )
+    posteriors = estimator.condition(OBSERVED)
+    if name in OF_ALL_FOUR:
+        errors = np.array([posterior.mean() for posterior in posteriors]) - MEANS
+        assert np.abs(errors.mean(axis=0) / DEVIATION).max() < BIAS[name] + 3 * OF_ALL_FOUR[name]
+    for posterior, exact in zip(posteriors, MEANS, strict=True):
+        of_draws = posterior.effective_sample_size**-0.5
+        allowed = BIAS[name] + 3 * np.hypot(OF_TABLE.get(name, 0.0), of_draws)
         assert np.abs((posterior.mean() - exact) / DEVIATION).max() < allowed
         draws = posterior.draw(4000, 1)
         assert np.abs((draws.mean(axis=0) - exact) / DEVIATION).max() < allowed + 3 / np.sqrt(4000) + 0.1
