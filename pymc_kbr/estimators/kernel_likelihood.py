@@ -719,7 +719,7 @@ class KernelLikelihood(LearnedDensity):
     _found = Declared.nothing()
     _taken: Declared | None = None
     _before: KernelLikelihood | None = None
-    _coordinates: tuple[list[Any], ...] = [], [], []
+    _coordinates: tuple[list[float], list[int], list[str]] = [], [], []
     structure_: Structure | None = None
     conditions_: np.ndarray | None = None
     _input_support: Support | None = None
@@ -1883,7 +1883,9 @@ def _evidence(logs: np.ndarray, base: np.ndarray) -> float:
     return float(logsumexp(logs) - logsumexp(base))
 
 
-def _coordinates(of_parameters: ParameterScale, scaler: Any, fitted: np.ndarray) -> tuple[Any, ...]:
+def _coordinates(
+    of_parameters: ParameterScale, scaler: Any, fitted: np.ndarray
+) -> tuple[list[float], list[int], list[str]]:
     """How parameters are transformed, which statistics enter a fit, and the kinds of their curves."""
     columns = np.flatnonzero(fitted).tolist()
     curves = (
