@@ -986,8 +986,8 @@ class KernelLikelihood(LearnedDensity):
             # What its own held-out rows said of the form is not asked again.
             chosen, rows_before = before.choice_._replace(form=before.form_), len(before.table_)
             if isinstance(before.form_, Autoregressive):
-                kinds = zip(before._coordinates[2], self._coordinates[2], strict=True)
-                same = [then == now for then, now in kinds]
+                both = zip(before._coordinates[2], self._coordinates[2], strict=True)
+                same = [then == now for then, now in both]
                 chosen = chosen._replace(form=before.form_.with_kernels(same))
         else:
             chosen, rows_before = choose_form(theta, points, names, rng, levels, known, every), 0
