@@ -203,7 +203,7 @@ class Rounds:
         with one_blas_thread():
             # Of a few rows that what is known leaves nothing is learnt: it says itself where to look first.
             few = len(self.tables) == 1 and few_effective(table)
-            posterior, wider = (None, 1.0) if few else self._posterior(table, rng)
+            posterior = None if few else self._posterior(table, rng)
             drawn = (
                 draws_of_known(self.forward, DRAWS_FOR_PROPOSAL, rng)
                 if posterior is None
@@ -216,8 +216,13 @@ class Rounds:
                 self.forward.support.forward(compared),
                 rng,
             )
-            # Posteriors that rest on a row or two are too narrow by any factor: no wider than the prior.
-            wider = min(wider, self._widest(drawn))
+            wider = 1.0
+            if posterior is not None:
+                held_out = held_out_rows(table, rng)
+                rest = np.setdiff1d(np.arange(len(table)), held_out)
+                wider = widening(self._fitted(table, rest, rng), table, held_out, rng)
+                # Posteriors that rest on a row or two are too narrow by any factor: no wider than the prior.
+                wider = min(wider, self._widest(drawn))
             independent = np.inf if posterior is None else posterior.effective_sample_size
             notes = {
                 "widened": wider,
@@ -242,15 +247,11 @@ class Rounds:
         ratios = unit_deviations(rows[np.isfinite(rows).all(axis=1)]) / unit_deviations(draws)
         return max(1.0, float(np.max(ratios**2)))
 
-    def _posterior(self, table: ReferenceTable, rng: np.random.Generator) -> tuple[Posterior, float]:
-        """What the next round goes by, and by what its covariances must be multiplied."""
-        held_out = held_out_rows(table, rng)
-        every = np.arange(len(table))
-        fitted = self._fitted(table, np.setdiff1d(every, held_out), rng)
-        # A likelihood's fit is most of a round's time, so one serves both; others are fitted to all rows too.
-        whole = fitted if isinstance(fitted, KernelLikelihood) else self._fitted(table, every, rng)
-        found: Posterior = whole.for_draws(DRAWS_FOR_PROPOSAL).condition(table.observed)  # type: ignore[arg-type]
-        return found, widening(fitted, table, held_out, rng)
+    def _posterior(self, table: ReferenceTable, rng: np.random.Generator) -> Posterior:
+        # To all rows: what is held out for `widening` lies nearest to the observation, and is missed there.
+        fitted = self._fitted(table, np.arange(len(table)), rng)
+        found: Posterior = fitted.for_draws(DRAWS_FOR_PROPOSAL).condition(table.observed)  # type: ignore[arg-type]
+        return found
 
     def _fitted(self, table: ReferenceTable, rows: np.ndarray, rng: np.random.Generator) -> Estimator:
         """The estimator, fitted to some rows of a table."""
