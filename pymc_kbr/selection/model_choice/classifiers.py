@@ -127,10 +127,10 @@ def _at_zero(
 ) -> np.ndarray:
     """Probabilities at zero by multinomial regression on features (n, q), the first model's slopes none."""
     x = np.column_stack([np.ones(len(x)), x])
-    rows, others, told = np.arange(len(x)), int(model.max()), np.eye(int(model.max()) + 1)[model]
+    rows, others, indicators = np.arange(len(x)), int(model.max()), np.eye(int(model.max()) + 1)[model]
     # The same for all models, as of slopes that sum to none.
-    alike = np.eye(others) - 1 / (others + 1)
-    penalty = np.kron(alike, np.diag(np.append(0.0, np.full(x.shape[1] - 1, ridge))))
+    symmetric = np.eye(others) - 1 / (others + 1)
+    penalty = np.kron(symmetric, np.diag(np.append(0.0, np.full(x.shape[1] - 1, ridge))))
 
     def value(slopes: np.ndarray) -> tuple[float, np.ndarray]:
         logits = np.zeros((len(x), others + 1))
@@ -144,7 +144,7 @@ def _at_zero(
     slopes = np.zeros(len(penalty))
     now, shares = value(slopes)
     for _ in range(steps):
-        gradient = (((told - shares)[:, 1:] * weights[:, None]).T @ x).ravel() - penalty @ slopes
+        gradient = (((indicators - shares)[:, 1:] * weights[:, None]).T @ x).ravel() - penalty @ slopes
         curvature = penalty + 1e-9 * weights.sum() * np.eye(len(penalty))
         blocks = curvature.reshape(others, x.shape[1], others, x.shape[1])
         for i, j in combinations_with_replacement(range(others), 2):
