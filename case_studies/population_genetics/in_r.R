@@ -6,7 +6,7 @@ task <- asked[1]
 setwd(asked[2])
 tolerance <- as.numeric(asked[3])
 set.seed(1)
-package <- if (task %in% c("abcrf", "regAbcrf")) "abcrf" else "abc"
+package <- if (task == "abcrf") "abcrf" else "abc"
 suppressPackageStartupMessages(library(package, character.only = TRUE))
 
 learnt <- read.csv("learnt.csv")
@@ -45,20 +45,9 @@ draws <- function(size = 1000) {
   do.call(rbind, lapply(seq_len(nrow(targets)), by))
 }
 
-intervals <- function(levels = c(0.025, 0.05, 0.25, 0.5, 0.75, 0.95, 0.975)) {
-  by <- function(name) {
-    training <- cbind(r = parameters[[name]], statistics)
-    forest <- regAbcrf(r ~ ., data = training)
-    found <- predict(forest, targets, training, quantiles = levels)
-    data.frame(parameter = name, row = seq_len(nrow(targets)) - 1, found$quantiles)
-  }
-  do.call(rbind, lapply(names(parameters), by))
-}
-
 began <- seconds()
 fitted <- began
-found <- switch(task, abcrf = votes(), mnlogistic = probabilities(), loclinear = draws(),
-                regAbcrf = intervals())
+found <- switch(task, abcrf = votes(), mnlogistic = probabilities(), loclinear = draws())
 ended <- seconds()
 write.csv(found, "found.csv", row.names = FALSE)
 write.csv(data.frame(fit = fitted - began, rest = ended - fitted), "seconds.csv", row.names = FALSE)

@@ -843,7 +843,7 @@ class KernelLikelihood(LearnedDensity):
         return super().settings() | ({"structure_found": float(count)} if count else {})
 
     def in_form_of(self, compared: KernelLikelihood) -> KernelLikelihood:
-        """Itself, to be fitted in the form and with the structure of one that was fitted to fewer rows.
+        """Itself, to be fitted with the form, structure and kernels of one that was fitted to fewer rows.
 
         Parameters
         ----------
