@@ -80,6 +80,7 @@ from pymc_kbr.estimators.likelihood.incomplete import (
 )
 from pymc_kbr.estimators.likelihood.linear_statistics import LinearStatistics
 from pymc_kbr.estimators.likelihood.location_scale import LocationScale
+from pymc_kbr.estimators.likelihood.neighbourhood import regression_clouds
 from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density, free_log_density, start_rows
 from pymc_kbr.estimators.likelihood.shared_total import Total, shared_totals
 from pymc_kbr.estimators.likelihood.structure import Declared, Structure, candidates, column_of
@@ -729,7 +730,7 @@ class KernelLikelihood(LearnedDensity):
     def __init__(
         self,
         form: str = "auto",
-        particles: int = 4000,
+        particles: int = 2000,
         *,
         scale: bool | str | Summary | Mapping[Any, Any] = True,
         shift: Mapping[Any, Any] | None = None,
@@ -1681,7 +1682,8 @@ class KernelLikelihood(LearnedDensity):
         except ValueError as error:  # others of them may be possible, for who compares models
             read = self._evaluation.nearest_level(rows)[0] if self.reads_missed else rows
             raise ImpossibleObservation(beyond(self.table_.scaler, read), str(error)) from None
-        return self._prepare(near, conditioned=True).each()
+        scaled = self.table_.scaler.transform(near)
+        return self._prepare(near, conditioned=True)._replace(scaled=scaled).each()
 
     def _beginning(self) -> Start:
         return Start(self._rows, self._described, self._log_weights, self._seed, self._log_mass)
@@ -1705,7 +1707,13 @@ class KernelLikelihood(LearnedDensity):
         else:
             free, integral = self._free_log_prior, self._log_integral
             made = drawn_posteriors(
-                evaluation, start, prepared, support, lambda at: free(at) - integral, self.particles
+                evaluation,
+                start,
+                prepared,
+                support,
+                lambda at: free(at) - integral,
+                self.particles,
+                clouds=self._clouds(prepared),
             )
             equal, smoothing = np.full(self.particles, 1 / self.particles), self.smoothing
             drawn = [(atoms, equal, more) for atoms, more in made]
@@ -1715,6 +1723,17 @@ class KernelLikelihood(LearnedDensity):
             told = {**settings, **more, "share_beyond_rows": share_beyond(seen, atoms, weights)}
             found.append(Posterior.of(Atoms(atoms, kernel), weights, support, told, smoothing, names))
         return found
+
+    def _clouds(self, prepared: Sequence[Any]) -> np.ndarray | None:
+        """Near simulations, moved to each observation by regression: where its posterior may be, (k, c, p)."""
+        table = self.table_
+        scaled = [data.scaled for data in prepared if isinstance(data, Prepared) and data.scaled is not None]
+        if len(scaled) < len(prepared) or self.conditions_ is not None or table.streamed:
+            return None
+        free = table.support.forward(table.parameters, np.random.default_rng(self._seed))
+        with parallel_map(len(scaled)) as map_:
+            each = map_(partial(regression_clouds, table.statistics, free), scaled)
+        return None if any(cloud is None for cloud in each) else np.concatenate(each)
 
     @property
     def _free_log_prior(self) -> LogDensity:
@@ -1788,6 +1807,7 @@ def drawn_posteriors(
     support: Support,
     free_log_prior: Callable[[np.ndarray], np.ndarray],
     particles: int,
+    clouds: np.ndarray | None = None,
     *,
     # That a thread evaluates together: each step is then worth another thread.
     most_in_part: int = 500,
@@ -1822,6 +1842,7 @@ def drawn_posteriors(
             particles,
             np.random.default_rng(start.seed),
             start_log_weights=start.log_weights,
+            clouds=clouds,
         )
     evidence = np.where(lost, -np.inf, found.log_evidence + start.log_mass)
     found = replace(found, log_evidence=evidence)
@@ -1844,12 +1865,15 @@ def _parts(observations: int, particles: int, most: int) -> Iterator[tuple[slice
 def _in_groups(
     prepared: Sequence[Prepared],
     *,
-    # What depends on a row alone is computed once for these.
+    # What depends on a row alone is computed once for these,
     together: int = 50,
+    # and what depends on a value alone once for a thousand rows: `RESIDUALS_AT_ONCE` are then of so many.
+    values_together: int = 1000,
 ) -> list[Sequence[Prepared]]:
     """Data sets in groups that are evaluated together at the rows of the start."""
     if len({data.points.shape for data in prepared}) > 1:
         return [[data] for data in prepared]
+    together = max(1, min(together, values_together // max(1, prepared[0].points.size)))
     return [prepared[i : i + together] for i in range(0, len(prepared), together)]
 
 

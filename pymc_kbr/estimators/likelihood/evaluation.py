@@ -251,8 +251,8 @@ class Evaluation:
 
     def at_rows(self, described: np.ndarray, trials: Sequence[Prepared]) -> np.ndarray:
         """Log-likelihoods (g, k) of g data sets of r trials each, at every row of `described` (k, w)."""
-        points, volumes = (np.concatenate(arrays) for arrays in zip(*trials, strict=True))
-        parts = self._each(described, Prepared(points, volumes))
+        points = np.concatenate([data.points for data in trials])
+        parts = self._each(described, Prepared(points, np.concatenate([data.log_volume for data in trials])))
         return np.concatenate([each.reshape(len(each), len(trials), -1).sum(axis=2) for each in parts]).T
 
     def log_densities(self, described: np.ndarray, observations: Prepared) -> np.ndarray:

@@ -37,10 +37,12 @@ def hold_out(n: int, rng: np.random.Generator, *, share: float = 0.2) -> np.ndar
 class Prepared(NamedTuple):
     """Observed statistics in the units of the fit."""
 
-    # Shapes: points (n, s, e); log_volume (n, s).
+    # Shapes: points (n, s, e); log_volume (n, s); scaled (n, d).
 
     points: np.ndarray
     log_volume: np.ndarray
+    scaled: np.ndarray | None = None
+    """As distances between simulations are measured, where these are asked for."""
 
     @property
     def impossible(self) -> bool:
@@ -58,4 +60,6 @@ class Prepared(NamedTuple):
 
     def each(self) -> list[Prepared]:
         """One observation each."""
-        return [Prepared(self.points[i : i + 1], self.log_volume[i : i + 1]) for i in range(len(self.points))]
+        scaled = [None] * len(self.points) if self.scaled is None else self.scaled[:, None]
+        pairs = zip(self.points[:, None], self.log_volume[:, None], scaled, strict=True)
+        return [Prepared(*each) for each in pairs]

@@ -42,6 +42,7 @@ def tempered(
     rng: np.random.Generator,
     *,
     start_log_weights: np.ndarray | None = None,
+    clouds: np.ndarray | None = None,
     # Of observations that run side by side: particles, and likelihoods of starting rows.
     most_particles: int = 60_000,
     most_likelihoods: int = 4_000_000,
@@ -51,10 +52,11 @@ def tempered(
     Where a mixture that rows of the start were described by makes good weights, its draws are taken by these
     and moved once; else temperatures lead from the prior to the posterior.
     P. Del Moral, A. Doucet and A. Jasra, Sequential Monte Carlo samplers, JRSS B 68 (2006); temperatures by
-    the conditional effective sample size of Y. Zhou, A. M. Johansen and J. A. D. Aston (2016).
+    the conditional effective sample size of Y. Zhou, A. M. Johansen and J. A. D. Aston (2016). `clouds` are
+    points about where each posterior may be; what lies elsewhere is found by the rows of the start.
     """
     # Shapes: log_likelihood (a, m, q), observations (a,)) -> (a, m); log_prior (N, q)) -> (N,); start (n, q);
-    # start_log_likelihood (k, n); start_log_weights (n,).
+    # start_log_likelihood (k, n); start_log_weights (n,); clouds (k, c, q), NaN where there is none.
     start, values = np.asarray(start, dtype=float), np.asarray(start_log_likelihood, dtype=float)
     _check(start, values, particles, start_log_weights)
     prior, base = log_at_start(log_prior, start, start_log_weights)
@@ -70,7 +72,8 @@ def tempered(
         _check_possible(likelihoods, first)
         rows = start_sample(start, prior, likelihoods, base)
         streams = Streams(generators[group])
-        for which, beginning in beginnings(counted, log_prior, rows, particles, streams):
+        near = None if clouds is None else clouds[group]
+        for which, beginning in beginnings(counted, log_prior, rows, particles, streams, near):
             population = Population(
                 counted.rows(which), log_prior, start, beginning, particles, streams.rows(which)
             )
@@ -170,7 +173,7 @@ def _result(population: Population) -> Tempered:
         temperatures=tuple(tuple(steps) for steps in population.steps),
         effective_sample_size=population.first_size,
         ancestors=np.array([effective_size(np.log(counts)) for counts in families]),
-        acceptance=population.accepted / np.maximum(population.sweeps, 1),
+        acceptance=population.share_accepted(),
         unique=population.unique(np.arange(k)),
         sweeps=population.sweeps,
         evaluations=population.log_likelihood.evaluations,
@@ -321,6 +324,7 @@ def beginnings(
     rows: Sample,
     particles: int,
     streams: Streams,
+    clouds: np.ndarray | None = None,
     *,
     learnt_from: int = 200,
     mixtures: int = 4,
@@ -332,8 +336,9 @@ def beginnings(
 ) -> Iterator[tuple[np.ndarray, Beginning]]:
     """Of some observations each, by their numbers.
 
-    Rows of the start are weighted first, then draws of a mixture fitted to them, and so on, until as many are
-    effective as are wanted. Each sample is weighted by what it was drawn from alone, which was known before.
+    Rows of the start are weighted first, or draws of a mixture of a cloud and rows, where these lead further;
+    then draws of a mixture fitted to them, and so on, until as many are effective as are wanted. Each sample
+    is weighted by what it was drawn from alone, which was known before.
     Mixtures are fitted at a temperature below one, so that they are wider than the posterior and weights are
     bounded: by as much as leaves this share of the draws effective where the posterior is normal.
     """
@@ -344,42 +349,99 @@ def beginnings(
     spread = _spread(rows.free[0][np.isfinite(rows.free[0]).all(axis=1)])
     # Mixtures are fitted to as many draws as scouts need; where their weights are good, more are made.
     m = min(particles, scouts)
-    count = 2 * max(m, 2 * learnt_from)
+    count, sizes = 2 * max(m, 2 * learnt_from), _sizes(2 * learnt_from, q)
     # What a mixture says of few different rows, its own draws would only confirm.
-    wanted = learnt_from * len(rows.labels) / len(np.unique(rows.labels))
-    at, sample, left = np.arange(k), rows, np.ones(k, dtype=bool)
-    lowest: np.ndarray | float = 0.0
-    mixture: LocalMixture | None = None
-    for stage in range(mixtures + 1):
-        good = effective_size(sample.tempered(np.ones(len(at)))) >= (count / 2 if mixture else particles)
-        if good.any():
-            left[at[good]] = False
-            which, own, one = sample.rows(good), streams.rows(at[good]), np.ones(np.count_nonzero(good))
-            if mixture is not None and 2 * particles > count:
-                of_same = log_likelihood, log_prior, mixture.rows(good), 2 * particles - count
-                which = which.extended(weighted_draws(*of_same, at[good], own))
-            yield at[good], which.beginning(one, particles, own, independent=True)
-        if stage == mixtures:
-            break
-        temperature = sample.temperature(wanted, highest, lowest)
-        going = ~good & (effective_size(sample.tempered(temperature)) >= wanted)
-        if mixture is not None:  # as many times higher by each mixture that is left as by this one
-            going &= temperature * (temperature / lowest) ** (mixtures - 1 - stage) >= highest
-        if not going.any():
-            break
-        at, sample, wanted = at[going], sample.rows(going), learnt_from
-        lowest = temperature = temperature[going]
-        own = streams.rows(at)
-        clouds = sample.picked(temperature, 2 * learnt_from, own)
-        clouds = np.take_along_axis(sample.free, clouds[..., None], axis=1)
-        mixture = fit_mixtures(clouds, spread, _sizes(2 * learnt_from, q), own)
-        sample = weighted_draws(log_likelihood, log_prior, mixture, count, at, own)
-    if left.any():
-        at, sample = np.flatnonzero(left), rows.rows(left)
+    enough = learnt_from * len(rows.labels) / len(np.unique(rows.labels))
+    missed: list[tuple[np.ndarray, Sample]] = []
+
+    def climb(
+        at: np.ndarray, sample: Sample, wanted: float
+    ) -> Iterator[tuple[np.ndarray, Beginning]]:
+        """Those that good weights lead to; the others and where they have come to are noted."""
+        lowest: np.ndarray | float = 0.0
+        mixture: LocalMixture | None = None
+        for stage in range(mixtures + 1):
+            size = effective_size(sample.tempered(np.ones(len(at))))
+            good = size >= (count / 2 if mixture else particles)
+            if good.any():
+                which, own, one = sample.rows(good), streams.rows(at[good]), np.ones(np.count_nonzero(good))
+                if mixture is not None and 2 * particles > count:
+                    of_same = log_likelihood, log_prior, mixture.rows(good), 2 * particles - count
+                    which = which.extended(weighted_draws(*of_same, at[good], own))
+                yield at[good], which.beginning(one, particles, own, independent=True)
+            temperature = sample.temperature(wanted, highest, lowest)
+            going = ~good & (effective_size(sample.tempered(temperature)) >= wanted)
+            if mixture is not None:  # as many times higher by each mixture that is left as by this one
+                going &= temperature * (temperature / lowest) ** (mixtures - 1 - stage) >= highest
+            going &= stage < mixtures
+            if np.any(lost := ~good & ~going):
+                missed.append((at[lost], sample.rows(lost)))
+            if not going.any():
+                break
+            at, sample, wanted = at[going], sample.rows(going), learnt_from
+            lowest = temperature = temperature[going]
+            own = streams.rows(at)
+            drawn = sample.picked(temperature, 2 * learnt_from, own)
+            mixture = fit_mixtures(np.take_along_axis(sample.free, drawn[..., None], axis=1), spread, sizes, own)
+            sample = weighted_draws(log_likelihood, log_prior, mixture, count, at, own)
+
+    at = np.arange(k)
+    if clouds is not None and np.any(there := np.isfinite(clouds).all(axis=(1, 2))):
+        some = at[there]
+        own, of_rows = streams.rows(some), rows.rows(some)
+        mixture = fit_mixtures(clouds[there], spread, sizes, own)
+        sample = weighted_draws(log_likelihood, log_prior, mixture, 4 * learnt_from, some, own)
+        sample = with_likely_rows(sample, mixture, of_rows, 2 * learnt_from)
+        further = sample.temperature(learnt_from, highest) > of_rows.temperature(enough, highest)
+        if further.any():
+            yield from climb(some[further], sample.rows(further), learnt_from)
+            at = np.setdiff1d(at, some[further])
+    if at.size:
+        yield from climb(at, rows.rows(at), enough)
+    for at, sample in missed:
+        of_rows = rows.rows(at)
         # More than there are particles is lost by resampling: the step may as well be longer.
-        possible = effective_size(sample.tempered(np.zeros(len(at))))
-        temperature = sample.temperature(np.minimum(effective_share * possible, m))
-        yield at, sample.beginning(temperature, m, streams.rows(at), independent=False)
+        possible = effective_size(of_rows.tempered(np.zeros(len(at))))
+        temperature = of_rows.temperature(np.minimum(effective_share * possible, m))
+        if sample.free.shape[1] != of_rows.free.shape[1]:
+            reached = sample.temperature(effective_share * m)
+            further = (reached > temperature) & (effective_size(sample.tempered(reached)) >= 0.99 * effective_share * m)
+            if further.any():
+                own = streams.rows(at[further])
+                yield at[further], sample.rows(further).beginning(reached[further], m, own, independent=False)
+            at, of_rows, temperature = at[~further], of_rows.rows(~further), temperature[~further]
+        if at.size:
+            yield at, of_rows.beginning(temperature, m, streams.rows(at), independent=False)
+
+
+def with_likely_rows(drawn: Sample, mixture: LocalMixture, rows: Sample, most: int) -> Sample:
+    """Draws of mixtures and the rows of the start that are likeliest, weighted as draws of both together.
+
+    Where a mixture misses a part of a posterior, the rows there keep their weights, and few are effective.
+    E. Veach and L. J. Guibas, Optimally combining sampling techniques for Monte Carlo rendering (1995): the
+    balance heuristic.
+    """
+    most = min(most, rows.free.shape[1])
+    weights = rows.tempered(np.ones(len(rows.free)))
+    best = np.sort(np.argpartition(-weights, most - 1, axis=1)[:, :most], axis=1)
+    free, base = np.take_along_axis(rows.free, best[..., None], axis=1), rows.log_weights
+    values, prior, kept = (np.take_along_axis(each, best, axis=1) for each in (rows.values, rows.prior, base))
+    fine = np.isfinite(kept) & np.isfinite(values) & np.isfinite(prior)
+    free = np.where(fine[..., None], free, drawn.free[:, :1])
+    # Log densities times the sizes of the two samples.
+    size = np.log(effective_size(base))[:, None]
+    of_mixture = log_student_mixture(mixture, free) + np.log(drawn.free.shape[1])
+    with np.errstate(invalid="ignore"):
+        of_rows = np.where(fine, kept + size + prior - np.logaddexp(size + prior, of_mixture), -np.inf)
+        some = np.isfinite(drawn.log_weights)
+        of_draws = np.where(some, drawn.prior - np.logaddexp(size + drawn.prior, drawn.prior - drawn.log_weights), -np.inf)
+    return Sample(
+        np.concatenate([drawn.free, free], axis=1),
+        np.concatenate([drawn.values, np.where(fine, values, -np.inf)], axis=1),
+        np.concatenate([drawn.prior, prior], axis=1),
+        np.concatenate([of_draws, of_rows], axis=1),
+        np.arange(drawn.free.shape[1] + most),
+    )
 
 
 def weighted_draws(
@@ -450,11 +512,19 @@ class Population:
         self.moved = np.zeros(self.values.shape, dtype=bool)
         (self.sweeps_here, self.sweeps), self.accepted = np.zeros((2, k), dtype=int), np.zeros(k)
         self.duplicated, self.impoverished = np.zeros((2, k), dtype=bool)
+        # Independent draws have nothing to forget, and their weights are even: copies alone are moved.
+        self.duplicated[:] = self.independent
         self.forgotten, self.capped = np.zeros(k), np.zeros(k, dtype=bool)
         self.mixtures: list[LocalMixture] = []
         self.scale, self.inverse, self.usual = np.tile(np.eye(q), (k, 1, 1)), np.empty((k, q, q)), np.ones(k)
         self.sizes = _sizes(min(self.free.shape[1] // 2, fit_rows), q)
         self._learn(self.active)
+
+    def share_accepted(self) -> np.ndarray:
+        """Of the moves of all particles; of draws that were weighted, the share that is effective."""
+        if self.independent:
+            return np.minimum(self.first_size / (2 * self.free.shape[1]), 1.0)
+        return self.accepted / np.maximum(self.sweeps, 1)
 
     def grow(self, particles: int) -> None:
         """More particles from those at the last temperature, copies at first."""
@@ -488,7 +558,7 @@ class Population:
         """How many copies of each half are moved at once, whatever other observations have."""
         m = self.free.shape[1]
         if self.independent:
-            # After a move of all about one in twenty is a copy, and each try moves a third of them.
+            # Of as many effective draws about one in twenty is a copy, and each try moves a third of them.
             return max(1, int(0.04 * m * 0.8 ** self.sweeps_here[self.active[0]]))
         # No more than these are left once the moves are enough.
         return int(np.ceil((1 - self.enough_unique) * m))
@@ -578,7 +648,6 @@ class Population:
             >= np.where(ending[:, None], (covered[1], moved, self.enough_unique), (covered[0], moved, 0.0))
         ).all(axis=1)
         enough &= ~self.impoverished[rows]
-        # Independent draws have nothing to forget: one move of all evens out how weights differ.
         enough |= self.independent
         out_of_sweeps = self.sweeps_here[rows] >= np.where(
             ending | self.impoverished[rows], sweeps[1], sweeps[0]
