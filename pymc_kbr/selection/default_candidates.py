@@ -46,6 +46,9 @@ def default_candidates(
         likelihoods = [*same_law, KernelLikelihood()]
     elif are_few(dependent, d):
         likelihoods = [*same_law, KernelLikelihood(scale="dependent")]
+    elif d > most_for_curves and not alike:
+        # In one unit the density of held-out rows says which form it is.
+        likelihoods = [KernelLikelihood(scale=False), KernelLikelihood("location_scale", scale=estimates)]
     else:
         likelihoods = [
             *(same_law or [KernelLikelihood("series", scale=False)]),

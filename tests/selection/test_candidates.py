@@ -30,7 +30,7 @@ def every(n, d=1, **settings):
 def test_every_candidate_can_be_fitted_and_measures_in_deviations_or_by_a_summary(n, d):
     for one in every(n, d):
         one.check(n)
-        own_units = getattr(one, "form", "") in ("series", "diagonal_scale") and d > 20
+        own_units = getattr(one, "form", "") in ("series", "diagonal_scale", "auto") and d > 20
         assert inner(one).scale in ((True, False) if own_units else (True, *SUMMARIES))
 
 
@@ -42,7 +42,8 @@ def test_every_candidate_can_be_fitted_and_measures_in_deviations_or_by_a_summar
         (9, {"alike": True}, [("exchangeable", True), ("auto", True)]),
         (21, {}, [("series", False), ("diagonal_scale", True), OF_ESTIMATES]),
         (250, {"alike": True}, [("exchangeable", True), ("diagonal_scale", True), OF_ESTIMATES]),
-        (251, {}, [("series", False), ("diagonal_scale", False), OF_LINEAR_ESTIMATES]),
+        (251, {}, [("auto", False), OF_LINEAR_ESTIMATES]),
+        (251, {"alike": True}, [("exchangeable", True), ("diagonal_scale", False), OF_LINEAR_ESTIMATES]),
         (43, {"dependent": 3}, [("auto", "dependent")]),
         (43, {"dependent": 30}, [("series", False), ("diagonal_scale", True), OF_ESTIMATES]),
     ],

@@ -61,10 +61,18 @@ def dequantise(
     return summary.dequantised(points, rng, levels), levels
 
 
-def forms_of(statistics: int, levels: tuple[Levels | None, ...] = ()) -> list[str]:
+def forms_of(
+    statistics: int,
+    levels: tuple[Levels | None, ...] = (),
+    *,
+    # Above, a conditional for each statistic takes minutes.
+    most_conditionals: int = 250,
+) -> list[str]:
     """Names of the forms that are tried of so many statistics, of which some may have levels."""
     if levels:
         return ["autoregressive"]
+    if statistics > most_conditionals:
+        return ["diagonal_scale", "series"]
     # Above, the first one's factor does not depend on the parameters but for its diagonal, at a higher cost.
     return ["location_scale" if statistics <= MOST_PAIRED else "diagonal_scale", "autoregressive"]
 
@@ -97,6 +105,9 @@ def choose_form(
     levels: tuple[Levels | None, ...] = (),
     known: Known = NOTHING_KNOWN,
     every: np.ndarray | None = None,
+    *,
+    # Of held-out rows together; of up to 250 statistics all rows are compared.
+    values_compared: int = 250_000,
 ) -> Choice:
     """Fit forms to some rows and take the one under which others are densest.
 
@@ -106,19 +117,24 @@ def choose_form(
     # Shapes: theta (n, q); points (n, e); every (n, p).
     n, every = len(theta), theta if every is None else every
     order = rng.permutation(n)
-    count = min(n // 5, MOST_COMPARED_ON)
+    count = min(n // 5, MOST_COMPARED_ON, max(1, values_compared // points.shape[1]))
     held_out, rest = order[:count], order[count : count + ROWS_FOR_FORMS]
     seeds = dict(zip(names, rng.integers(2**63, size=len(names)), strict=True))
 
-    def fitted(name: str) -> tuple[Choice, np.ndarray]:
+    def fitted(name: str) -> tuple[Choice, np.ndarray] | None:
         fit: Any = SPARINGLY[name]
         if name == "autoregressive" and (levels or known is not NOTHING_KNOWN):
             fit = partial(fit, levels=levels, known=known)
-        form = fit(theta[rest], points[rest], np.random.default_rng(seeds[name]))
+        try:
+            form = fit(theta[rest], points[rest], np.random.default_rng(seeds[name]))
+        except ValueError:
+            if name == names[0]:
+                raise
+            return None  # these statistics are no series
         return _checked(name, form, theta[held_out], points[held_out], every[held_out])
 
     with parallel_map(len(names)) as map_:
-        compared = map_(fitted, names)
+        compared = [one for one in map_(fitted, names) if one is not None]
     found, logs = compared[0]
     for other, others in compared[1:]:
         holds, needed = other.pvalue >= NOT_UNIFORM, found.pvalue < NOT_UNIFORM

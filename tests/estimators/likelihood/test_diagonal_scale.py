@@ -303,3 +303,4 @@ def test_a_fit_to_all_rows_takes_the_frame_of_the_one_that_was_compared(law, mon
 def test_the_number_of_statistics_decides_which_forms_are_tried():
     assert forms_of(24) == ["location_scale", "autoregressive"]
     assert forms_of(25) == ["diagonal_scale", "autoregressive"]
+    assert forms_of(251) == ["diagonal_scale", "series"]
