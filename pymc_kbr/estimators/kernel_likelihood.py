@@ -1725,7 +1725,7 @@ class KernelLikelihood(LearnedDensity):
         return found
 
     def _clouds(self, prepared: Sequence[Any]) -> np.ndarray | None:
-        """Near simulations, moved to each observation by regression: where its posterior may be, (k, c, p)."""
+        """Near simulations, moved to each observation by regression, (k, c, p); None without these."""
         table = self.table_
         scaled = [data.scaled for data in prepared if isinstance(data, Prepared) and data.scaled is not None]
         if len(scaled) < len(prepared) or self.conditions_ is not None or table.streamed:
@@ -1733,7 +1733,8 @@ class KernelLikelihood(LearnedDensity):
         free = table.support.forward(table.parameters, np.random.default_rng(self._seed))
         with parallel_map(len(scaled)) as map_:
             each = map_(partial(regression_clouds, table.statistics, free), scaled)
-        return None if any(cloud is None for cloud in each) else np.concatenate(each)
+        clouds = [cloud for cloud in each if cloud is not None]
+        return np.concatenate(clouds) if len(clouds) == len(prepared) else None
 
     @property
     def _free_log_prior(self) -> LogDensity:

@@ -34,12 +34,14 @@ def regression_clouds(
         rows = np.argpartition(squares, size)[: size + 1]
         rows = rows[np.lexsort((rows, squares[rows]))]
         squares, rows = squares[rows], rows[:-1]
-        weights = 1 - squares[:-1] / squares[-1] if squares[-1] > 0 else np.ones(size)
+        weights = 1 - squares[:-1] / max(squares[-1], 1e-300)
+        if not np.any(weights > 0):  # all are as far
+            weights = np.ones(size)
         away = np.column_stack([np.ones(size), statistics[rows] - x])
         weighted = away * weights[:, None]
         gram = away.T @ weighted
-        gram[np.diag_indices_from(gram)] *= 1 + 1e-9
-        gram[np.diag_indices_from(gram)] += 1e-9 * max(gram[0, 0], 1e-300)
+        # Of statistics that are functions of others any coefficients do.
+        gram[np.diag_indices_from(gram)] += 1e-9 * np.mean(np.diag(gram))
         slopes = solve(gram, weighted.T @ free[rows], assume_a="pos")[1:]
         cloud[:] = free[rows[:nearest]] - away[:nearest, 1:] @ slopes
     return clouds

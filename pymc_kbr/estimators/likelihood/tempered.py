@@ -354,15 +354,13 @@ def beginnings(
     enough = learnt_from * len(rows.labels) / len(np.unique(rows.labels))
     missed: list[tuple[np.ndarray, Sample]] = []
 
-    def climb(
-        at: np.ndarray, sample: Sample, wanted: float
-    ) -> Iterator[tuple[np.ndarray, Beginning]]:
+    def climb(at: np.ndarray, sample: Sample, wanted: float) -> Iterator[tuple[np.ndarray, Beginning]]:
         """Those that good weights lead to; the others and where they have come to are noted."""
         lowest: np.ndarray | float = 0.0
         mixture: LocalMixture | None = None
         for stage in range(mixtures + 1):
             size = effective_size(sample.tempered(np.ones(len(at))))
-            good = size >= (count / 2 if mixture else particles)
+            good = size >= (count / 2 if mixture else 2 * particles)
             if good.any():
                 which, own, one = sample.rows(good), streams.rows(at[good]), np.ones(np.count_nonzero(good))
                 if mixture is not None and 2 * particles > count:
@@ -382,7 +380,9 @@ def beginnings(
             lowest = temperature = temperature[going]
             own = streams.rows(at)
             drawn = sample.picked(temperature, 2 * learnt_from, own)
-            mixture = fit_mixtures(np.take_along_axis(sample.free, drawn[..., None], axis=1), spread, sizes, own)
+            mixture = fit_mixtures(
+                np.take_along_axis(sample.free, drawn[..., None], axis=1), spread, sizes, own
+            )
             sample = weighted_draws(log_likelihood, log_prior, mixture, count, at, own)
 
     at = np.arange(k)
@@ -404,8 +404,9 @@ def beginnings(
         possible = effective_size(of_rows.tempered(np.zeros(len(at))))
         temperature = of_rows.temperature(np.minimum(effective_share * possible, m))
         if sample.free.shape[1] != of_rows.free.shape[1]:
-            reached = sample.temperature(effective_share * m)
-            further = (reached > temperature) & (effective_size(sample.tempered(reached)) >= 0.99 * effective_share * m)
+            reached = sample.temperature(wanted := effective_share * m)
+            # Where even the lowest temperature leaves too few, the search for one has ended there.
+            further = (reached > temperature) & (effective_size(sample.tempered(reached)) > 0.99 * wanted)
             if further.any():
                 own = streams.rows(at[further])
                 yield at[further], sample.rows(further).beginning(reached[further], m, own, independent=False)
@@ -434,7 +435,9 @@ def with_likely_rows(drawn: Sample, mixture: LocalMixture, rows: Sample, most: i
     with np.errstate(invalid="ignore"):
         of_rows = np.where(fine, kept + size + prior - np.logaddexp(size + prior, of_mixture), -np.inf)
         some = np.isfinite(drawn.log_weights)
-        of_draws = np.where(some, drawn.prior - np.logaddexp(size + drawn.prior, drawn.prior - drawn.log_weights), -np.inf)
+        of_draws = np.where(
+            some, drawn.prior - np.logaddexp(size + drawn.prior, drawn.prior - drawn.log_weights), -np.inf
+        )
     return Sample(
         np.concatenate([drawn.free, free], axis=1),
         np.concatenate([drawn.values, np.where(fine, values, -np.inf)], axis=1),
