@@ -238,6 +238,7 @@ class Rounds:
                 wider,
                 int(rng.integers(2**32)),
                 notes,
+                self.tables[0].parameters,
             )
 
     def _widest(self, drawn: np.ndarray) -> float:
@@ -519,12 +520,17 @@ def proposal_of(
     wider: float,
     seed: int,
     notes: Mapping[str, Any],
+    prior_draws: np.ndarray,
 ) -> Proposal:
-    """A normal mixture on draws of a posterior, half of it widened, with a share of the prior."""
-    # Shapes: draws (m, p).
+    """A normal mixture on draws of a posterior, half of it widened, with a share of the prior.
+
+    Where neither draws of the prior nor of the posterior lie, a simulation is of no use, and simulators fail.
+    """
+    # Shapes: draws (m, p); prior_draws (n, p).
     with np.errstate(divide="ignore"):
-        free = support.forward(draws)
-    free = free[np.isfinite(free).all(axis=1)]
+        free, others = (support.forward(some) for some in (draws, prior_draws))
+    free, others = (some[np.isfinite(some).all(axis=1)] for some in (free, others))
+    ends = np.stack([end(np.vstack([free, others]), axis=0) for end in (np.min, np.max)])
     centre, unit = free.mean(axis=0), unit_deviations(free)
     mixture = _mixture((free - centre) / unit, independent, seed)
     covariances = wider * mixture.covariances_ * np.outer(unit, unit)
@@ -537,6 +543,7 @@ def proposal_of(
         support,
         prior_share,
         notes,
+        ends,
     )
 
 

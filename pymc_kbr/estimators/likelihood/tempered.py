@@ -240,6 +240,13 @@ class Sample(NamedTuple):
         kept = {name: getattr(self, name)[which] for name in self._fields[:-1]}
         return self._replace(**kept)
 
+    def among(self, others: Sample) -> Sample:
+        """Without the points beyond the range of others, where nothing is known: a density is extrapolated."""
+        points = others.free[0][np.isfinite(others.free[0]).all(axis=1)]
+        within = np.all((self.free >= points.min(axis=0)) & (self.free <= points.max(axis=0)), axis=2)
+        kept = (np.where(within, each, -np.inf) for each in (self.values, self.log_weights))
+        return self._replace(**dict(zip(("values", "log_weights"), kept, strict=True)))
+
     def tempered(self, temperature: np.ndarray) -> np.ndarray:
         """Log weights (b, n) at temperatures (b,)."""
         return self.log_weights + scaled(self.values, temperature)
@@ -367,6 +374,8 @@ def beginnings(
                     of_same = log_likelihood, log_prior, mixture.rows(good), 2 * particles - count
                     which = which.extended(weighted_draws(*of_same, at[good], own))
                 yield at[good], which.beginning(one, particles, own, independent=True)
+            # What leads further is where rows are: elsewhere the likelihood may be any number.
+            sample = sample.among(rows) if mixture else sample
             temperature = sample.temperature(wanted, highest, lowest)
             going = ~good & (effective_size(sample.tempered(temperature)) >= wanted)
             if mixture is not None:  # as many times higher by each mixture that is left as by this one
@@ -391,7 +400,7 @@ def beginnings(
         own, of_rows = streams.rows(some), rows.rows(some)
         mixture = fit_mixtures(clouds[there], spread, sizes, own)
         sample = weighted_draws(log_likelihood, log_prior, mixture, 4 * learnt_from, some, own)
-        sample = with_likely_rows(sample, mixture, of_rows, 2 * learnt_from)
+        sample = with_likely_rows(sample.among(rows), mixture, of_rows, 2 * learnt_from)
         further = sample.temperature(learnt_from, highest) > of_rows.temperature(enough, highest)
         if further.any():
             yield from climb(some[further], sample.rows(further), learnt_from)

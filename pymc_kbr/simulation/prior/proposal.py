@@ -22,11 +22,12 @@ from pymc_kbr.tables.columns import Columns
 class Proposal:
     """A normal mixture in the free space of a support, mixed with the prior."""
 
-    # Shapes: weights (k,); means (k, q); covariances (k, q, q).
+    # Shapes: weights (k,); means (k, q); covariances (k, q, q); reach (2, q).
     # weights: Of sum one.
     # support: Of the prior.
     # prior_share: Of the draws, at regular places, are from the prior.
     # notes: What else is kept with it in a store.
+    # reach: In the free space, the ends between which the mixture is drawn from.
 
     weights: np.ndarray
     means: np.ndarray
@@ -34,6 +35,7 @@ class Proposal:
     support: Support
     prior_share: float
     notes: Mapping[str, Any] = field(default_factory=dict)
+    reach: np.ndarray | None = None
 
     def prior_rows(self, rows: int) -> int:
         """How many of the first `rows` draws are from the prior."""
@@ -47,25 +49,33 @@ class Proposal:
         # Times that draws of a proposal are drawn again where the prior has no mass.
         most_redrawn: int = 1000,
     ) -> np.ndarray:
-        """Draws (count, p) of the mixture alone, where the prior has mass."""
-        made = self._drawn(count, rng)
-        if not self.support.restricted:
-            return made
+        """Draws (count, p) of the mixture alone, where the prior has mass and within its reach."""
+        made, there = self._drawn(count, rng)
         for _ in range(most_redrawn):
-            outside = np.flatnonzero(~self.support.allows(made))
+            outside = np.flatnonzero(~there)
             if not len(outside):
                 return made
-            made[outside] = self._drawn(len(outside), rng)
+            made[outside], there[outside] = self._drawn(len(outside), rng)
         raise ValueError(
             f"{len(outside)} of {count} draws of a proposal lie where the prior has no mass, also after "
             f"{most_redrawn} further draws of each; simulate draws of the prior (`simulate`)"
         )
 
-    def _drawn(self, count: int, rng: np.random.Generator) -> np.ndarray:
+    def _drawn(self, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Draws (count, p), and which of them are kept."""
         parts = rng.choice(len(self.weights), count, p=self.weights)
         noise = rng.standard_normal((count, self.means.shape[1]))
         roots = np.linalg.cholesky(self.covariances)
-        return self.support.backward(self.means[parts] + np.einsum("nij,nj->ni", roots[parts], noise))
+        free = self.means[parts] + np.einsum("nij,nj->ni", roots[parts], noise)
+        made = self.support.backward(free)
+        return made, self._within(free) & (self.support.allows(made) if self.support.restricted else True)
+
+    def _within(self, free: np.ndarray) -> np.ndarray:
+        """Which points (n, q) are within reach."""
+        if self.reach is None:
+            return np.ones(len(free), dtype=bool)
+        lower, upper = self.reach
+        return np.all((free >= lower) & (free <= upper), axis=1)
 
     def log_density(self, parameters: np.ndarray) -> np.ndarray:
         """Log density (n,) of the mixture alone at parameters (n, p), in the user's space."""
@@ -74,17 +84,19 @@ class Proposal:
         inside = np.isfinite(free).all(axis=1)
         found = np.full(len(parameters), -np.inf)
         found[inside] = self._of_free(free[inside]) - self.support.log_jacobian(free[inside])
-        if self.support.restricted:
+        if self.support.restricted or self.reach is not None:
             found[inside] -= self._log_mass
+            found[~self._within(free)] = -np.inf
+        if self.support.restricted:
             found[~self.support.allows(parameters)] = -np.inf
         return found
 
     @cached_property
     def _log_mass(self) -> float:
-        """Log of the mixture's share where the prior has mass."""
+        """Log of the mixture's share where the prior has mass and within reach."""
         # So many that a share of a third is known to within half a percent.
-        made = self._drawn(2**16, np.random.default_rng(0))
-        return float(np.log(np.mean(self.support.allows(made))))
+        _, there = self._drawn(2**16, np.random.default_rng(0))
+        return float(np.log(np.mean(there)))
 
     def log_ratio(self, parameters: np.ndarray, log_prior: np.ndarray, rows: int) -> np.ndarray:
         """Log of the density of `rows` draws, the prior's share included, over the prior's: shape (n,)."""
@@ -113,6 +125,7 @@ class Proposal:
             "covariances": self.covariances.tolist(),
             "prior_share": self.prior_share,
             "notes": dict(self.notes),
+            "reach": None if self.reach is None else self.reach.tolist(),
         }
 
     @classmethod
@@ -121,7 +134,16 @@ class Proposal:
         weights, means, covariances = (
             np.array(document[name], dtype=float) for name in ("weights", "means", "covariances")
         )
-        return cls(weights, means, covariances, support, document["prior_share"], document["notes"])
+        reach = document.get("reach")
+        return cls(
+            weights,
+            means,
+            covariances,
+            support,
+            document["prior_share"],
+            document["notes"],
+            None if reach is None else np.array(reach, dtype=float),
+        )
 
 
 class ProposalSampler:
