@@ -1,6 +1,7 @@
 """Mixtures that rounds draw from, the rows that they keep, and how these are weighted."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pandas as pd
@@ -150,6 +151,27 @@ def test_the_density_of_a_proposal_is_over_parameters_and_not_over_their_logarit
     assert expected[-1] == -np.inf
 
 
+def test_a_proposal_has_no_draws_beyond_its_reach_and_its_density_has_the_integral_one():
+    support = pk.Support.from_bounds({"a": (0, None)}, ["a"])
+    reach = np.log([[0.5], [3.0]])
+    proposal = Proposal(np.ones(1), np.array([[0.3]]), np.array([[[0.49]]]), support, 0.25, {}, reach)
+    drawn = proposal.draw(4000, np.random.default_rng(1))
+    assert drawn.min() >= 0.5
+    assert drawn.max() <= 3.0
+    law = lognorm(0.7, scale=np.exp(0.3))
+    mass = law.cdf(3.0) - law.cdf(0.5)
+    # The mass is that of 2**16 draws.
+    error = 4 * np.sqrt((1 - mass) / mass / 2**16)
+    np.testing.assert_allclose(
+        proposal.log_density(np.array([[1.0]])), law.logpdf(1.0) - np.log(mass), atol=error
+    )
+    assert np.all(proposal.log_density(np.array([[0.4], [3.1]])) == -np.inf)
+    again = Proposal.from_json(json.loads(json.dumps(proposal.to_json())), support)
+    np.testing.assert_array_equal(again.reach, reach)
+    old = {key: value for key, value in proposal.to_json().items() if key != "reach"}
+    assert Proposal.from_json(old, support).reach is None
+
+
 def test_a_proposal_is_that_of_its_seed_alone(forward):
     """What an estimator draws when it is fitted is drawn by that seed, too."""
 
@@ -182,7 +204,9 @@ def test_a_mixture_is_of_near_and_wide_parts_about_the_draws(forward):
     root = np.array([[0.3, 0.0], [0.2, 0.1]])
     draws = np.array([1.0, -2.0]) + rng.normal(size=(1000, 2)) @ root.T
     notes = {"a": 1}
-    found = proposal_of(draws, 1000, forward.support, 0.15, 1.7, 3, notes)
+    of_prior = np.array([[-50.0, -40.0], [50.0, -30.0]])
+    found = proposal_of(draws, 1000, forward.support, 0.15, 1.7, 3, notes, of_prior)
+    np.testing.assert_array_equal(found.reach, [[-50, -40], [max(50, draws[:, 0].max()), draws[:, 1].max()]])
     assert found.prior_share == 0.15
     assert found.notes == notes
     assert found.support is forward.support
@@ -200,7 +224,9 @@ def test_draws_at_an_edge_are_left_out_of_a_mixture(between):
     rng = np.random.default_rng(1)
     draws = np.column_stack([rng.uniform(0, 1, 500), rng.normal(size=500)])
     at_the_edge = np.vstack([draws, [[-1.0, 0.0], [3.0, 0.0]]])
-    with_them, without = (proposal_of(rows, 500, between, 0.1, 1.0, 3, {}) for rows in (at_the_edge, draws))
+    with_them, without = (
+        proposal_of(rows, 500, between, 0.1, 1.0, 3, {}, draws) for rows in (at_the_edge, draws)
+    )
     np.testing.assert_array_equal(with_them.means, without.means)
     np.testing.assert_array_equal(with_them.covariances, without.covariances)
 

@@ -241,7 +241,7 @@ class Sample(NamedTuple):
         return self._replace(**kept)
 
     def among(self, others: Sample) -> Sample:
-        """Without the points beyond the range of others, where nothing is known: a density is extrapolated."""
+        """Without the points beyond the range of others: there a learned density is extrapolated."""
         points = others.free[0][np.isfinite(others.free[0]).all(axis=1)]
         within = np.all((self.free >= points.min(axis=0)) & (self.free <= points.max(axis=0)), axis=2)
         kept = (np.where(within, each, -np.inf) for each in (self.values, self.log_weights))
