@@ -91,7 +91,9 @@ def in_rounds(where, make, draws):
     model = model_of(where)
     how = {"model": model, "random_seed": 1, "on_failure": "drop", "progressbar": False}
     table = make(draws, rounds=2, **how)
-    check(sampled(model, reference_table=table, estimator=pk.KernelLikelihood("location_scale")), where)
+    result = sampled(model, reference_table=table, estimator=pk.KernelLikelihood("location_scale"))
+    # Over eight seeds of two rounds the error has a mean of 0.003 and a deviation of 0.016.
+    check(result, where, error=4 * 0.016)
     return model, table
 
 
