@@ -196,10 +196,10 @@ class Prepare(Op):
         if last is None or not np.array_equal(last[0], observed):
             refuse_gaps(self.name, observed)
             last = self._last = observed, self.likelihood.prepare(observed)
-        prepared = last[1]
+        points, log_volume = last[1][:2]
         # Copies: what is handed out may be overwritten in the graph.
-        output_storage[0][0] = np.array(prepared.points, dtype=float)
-        output_storage[1][0] = np.array(prepared.log_volume, dtype=float)
+        output_storage[0][0] = np.array(points, dtype=float)
+        output_storage[1][0] = np.array(log_volume, dtype=float)
 
     def connection_pattern(self, node: Apply) -> list[list[bool]]:
         """Nothing is differentiated by the observations."""
