@@ -644,7 +644,8 @@ class KernelLikelihood(LearnedDensity):
         statistics that are independent draws of one distribution, in any order or sorted, which may have up
         to five values with probabilities of their own, such as a limit of censored ones), "series" (for
         the values of a stationary series, in their order), or "auto": that of the first two, or of
-        many statistics the third, under which held-out rows are denser; the second where a statistic has two
+        many statistics the third (of more than 250 that or "series"), under which held-out rows are denser;
+        the second where a statistic has two
         to five values, whose probabilities it has, and there are twenty at most.
     particles : int
         Draws of a posterior that `condition` makes; further ones repeat these, moved a little. `sample_abc`
@@ -1682,7 +1683,10 @@ class KernelLikelihood(LearnedDensity):
         except ValueError as error:  # others of them may be possible, for who compares models
             read = self._evaluation.nearest_level(rows)[0] if self.reads_missed else rows
             raise ImpossibleObservation(beyond(self.table_.scaler, read), str(error)) from None
-        scaled = self.table_.scaler.transform(near)
+        try:
+            scaled = self.table_.scaler.transform(near)
+        except ValueError:  # what is declared has units of its own, in which it is possible
+            scaled = None
         return self._prepare(near, conditioned=True)._replace(scaled=scaled).each()
 
     def _beginning(self) -> Start:
@@ -1733,7 +1737,7 @@ class KernelLikelihood(LearnedDensity):
         free = table.support.forward(table.parameters, np.random.default_rng(self._seed))
         with parallel_map(len(scaled)) as map_:
             each = map_(partial(regression_clouds, table.statistics, free), scaled)
-        clouds = [cloud for cloud in each if cloud is not None]
+        clouds = [cloud for cloud in each if cloud is not None]  # all or none
         return np.concatenate(clouds) if len(clouds) == len(prepared) else None
 
     @property

@@ -524,7 +524,8 @@ def proposal_of(
 ) -> Proposal:
     """A normal mixture on draws of a posterior, half of it widened, with a share of the prior.
 
-    Where neither draws of the prior nor of the posterior lie, a simulation is of no use, and simulators fail.
+    It ends where the draws of the prior and of the posterior do, each parameter by itself in the free space:
+    a simulation beyond them is of no use, and simulators fail there.
     """
     # Shapes: draws (m, p); prior_draws (n, p).
     with np.errstate(divide="ignore"):

@@ -168,8 +168,9 @@ def test_a_proposal_has_no_draws_beyond_its_reach_and_its_density_has_the_integr
     assert np.all(proposal.log_density(np.array([[0.4], [3.1]])) == -np.inf)
     again = Proposal.from_json(json.loads(json.dumps(proposal.to_json())), support)
     np.testing.assert_array_equal(again.reach, reach)
+    # A store of rounds that had none goes on: what identifies it is what it was.
     old = {key: value for key, value in proposal.to_json().items() if key != "reach"}
-    assert Proposal.from_json(old, support).reach is None
+    assert Proposal.from_json(old, support).to_json() == old
 
 
 def test_a_proposal_is_that_of_its_seed_alone(forward):

@@ -50,7 +50,7 @@ def tempered(
     """Draws of the posteriors of k observations, each by weights or with temperatures of its own.
 
     Where a mixture that rows of the start were described by makes good weights, its draws are taken by these
-    and moved once; else temperatures lead from the prior to the posterior.
+    and copies are moved; else temperatures lead from the prior to the posterior.
     P. Del Moral, A. Doucet and A. Jasra, Sequential Monte Carlo samplers, JRSS B 68 (2006); temperatures by
     the conditional effective sample size of Y. Zhou, A. M. Johansen and J. A. D. Aston (2016). `clouds` are
     points about where each posterior may be; what lies elsewhere is found by the rows of the start.
@@ -293,6 +293,7 @@ class Sample(NamedTuple):
             temperature,
             logsumexp(weights, axis=1),
             effective_size(weights),
+            self.free.shape[1],
             independent,
         )
 
@@ -310,6 +311,8 @@ class Beginning(NamedTuple):
     temperature: np.ndarray
     log_evidence: np.ndarray
     size: np.ndarray
+    points: int
+    """Of which they were picked."""
     independent: bool
 
 
@@ -345,7 +348,7 @@ def beginnings(
 
     Rows of the start are weighted first, or draws of a mixture of a cloud and rows, where these lead further;
     then draws of a mixture fitted to them, and so on, until as many are effective as are wanted. Each sample
-    is weighted by what it was drawn from alone, which was known before.
+    is weighted by what it was drawn from, which was known before.
     Mixtures are fitted at a temperature below one, so that they are wider than the posterior and weights are
     bounded: by as much as leaves this share of the draws effective where the posterior is normal.
     """
@@ -359,9 +362,11 @@ def beginnings(
     count, sizes = 2 * max(m, 2 * learnt_from), _sizes(2 * learnt_from, q)
     # What a mixture says of few different rows, its own draws would only confirm.
     enough = learnt_from * len(rows.labels) / len(np.unique(rows.labels))
-    missed: list[tuple[np.ndarray, Sample]] = []
+    missed: list[tuple[np.ndarray, Sample, bool]] = []
 
-    def climb(at: np.ndarray, sample: Sample, wanted: float) -> Iterator[tuple[np.ndarray, Beginning]]:
+    def climb(
+        at: np.ndarray, sample: Sample, wanted: float, *, of_rows: bool
+    ) -> Iterator[tuple[np.ndarray, Beginning]]:
         """Those that good weights lead to; the others and where they have come to are noted."""
         lowest: np.ndarray | float = 0.0
         mixture: LocalMixture | None = None
@@ -382,7 +387,7 @@ def beginnings(
                 going &= temperature * (temperature / lowest) ** (mixtures - 1 - stage) >= highest
             going &= stage < mixtures
             if np.any(lost := ~good & ~going):
-                missed.append((at[lost], sample.rows(lost)))
+                missed.append((at[lost], sample.rows(lost), of_rows and mixture is None))
             if not going.any():
                 break
             at, sample, wanted = at[going], sample.rows(going), learnt_from
@@ -403,16 +408,16 @@ def beginnings(
         sample = with_likely_rows(sample.among(rows), mixture, of_rows, 2 * learnt_from)
         further = sample.temperature(learnt_from, highest) > of_rows.temperature(enough, highest)
         if further.any():
-            yield from climb(some[further], sample.rows(further), learnt_from)
+            yield from climb(some[further], sample.rows(further), learnt_from, of_rows=False)
             at = np.setdiff1d(at, some[further])
     if at.size:
-        yield from climb(at, rows.rows(at), enough)
-    for at, sample in missed:
+        yield from climb(at, rows.rows(at), enough, of_rows=True)
+    for at, sample, is_of_rows in missed:
         of_rows = rows.rows(at)
         # More than there are particles is lost by resampling: the step may as well be longer.
         possible = effective_size(of_rows.tempered(np.zeros(len(at))))
         temperature = of_rows.temperature(np.minimum(effective_share * possible, m))
-        if sample.free.shape[1] != of_rows.free.shape[1]:
+        if not is_of_rows:
             reached = sample.temperature(wanted := effective_share * m)
             # Where even the lowest temperature leaves too few, the search for one has ended there.
             further = (reached > temperature) & (effective_size(sample.tempered(reached)) > 0.99 * wanted)
@@ -518,13 +523,14 @@ class Population:
         )
         self.temperature, self.log_evidence = beginning.temperature, beginning.log_evidence
         self.first_size, self.independent = beginning.size, beginning.independent
+        self.points = beginning.points
         self.steps = [[float(t)] for t in self.temperature]
         self.final = particles == self.free.shape[1]
         self.origin = self.free.copy()
         self.moved = np.zeros(self.values.shape, dtype=bool)
         (self.sweeps_here, self.sweeps), self.accepted = np.zeros((2, k), dtype=int), np.zeros(k)
         self.duplicated, self.impoverished = np.zeros((2, k), dtype=bool)
-        # Independent draws have nothing to forget, and their weights are even: copies alone are moved.
+        # Independent draws have nothing to forget, and as many are effective as there are: copies alone move.
         self.duplicated[:] = self.independent
         self.forgotten, self.capped = np.zeros(k), np.zeros(k, dtype=bool)
         self.mixtures: list[LocalMixture] = []
@@ -535,7 +541,7 @@ class Population:
     def share_accepted(self) -> np.ndarray:
         """Of the moves of all particles; of draws that were weighted, the share that is effective."""
         if self.independent:
-            return np.minimum(self.first_size / (2 * self.free.shape[1]), 1.0)
+            return self.first_size / self.points
         return self.accepted / np.maximum(self.sweeps, 1)
 
     def grow(self, particles: int) -> None:
@@ -570,7 +576,7 @@ class Population:
         """How many copies of each half are moved at once, whatever other observations have."""
         m = self.free.shape[1]
         if self.independent:
-            # Of as many effective draws about one in twenty is a copy, and each try moves a third of them.
+            # Of as many effective draws one in eight is a copy at most, and each try moves a third of them.
             return max(1, int(0.04 * m * 0.8 ** self.sweeps_here[self.active[0]]))
         # No more than these are left once the moves are enough.
         return int(np.ceil((1 - self.enough_unique) * m))

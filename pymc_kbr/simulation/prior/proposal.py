@@ -119,13 +119,15 @@ class Proposal:
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists and numbers, but for the support, which the store has."""
+        # Stores of rounds that had no reach go on.
+        reach = {} if self.reach is None else {"reach": self.reach.tolist()}
         return {
             "weights": self.weights.tolist(),
             "means": self.means.tolist(),
             "covariances": self.covariances.tolist(),
             "prior_share": self.prior_share,
             "notes": dict(self.notes),
-            "reach": None if self.reach is None else self.reach.tolist(),
+            **reach,
         }
 
     @classmethod

@@ -33,6 +33,16 @@ def test_few_rows_have_no_clouds_and_rows_without_a_place_are_left_out(rng):
     np.testing.assert_array_equal(regression_clouds(*more, x[:1]), whole)
 
 
+def test_far_observations_are_extrapolated_to_or_have_no_cloud(rng):
+    theta = rng.normal(size=(2000, 1))
+    x = theta + 0.1 * rng.normal(size=(2000, 1))
+    far = regression_clouds(x, theta, np.array([[1e3], [1e155], [np.nan]]))
+    slope = 1 / 1.01
+    # The slope of 400 rows in the prior's tail, times the distance.
+    assert far[0].mean() == pytest.approx(1e3 * slope, rel=0.25)
+    assert np.all(np.isnan(far[1:]))
+
+
 def test_equal_statistics_are_no_obstacle(rng):
     clouds = regression_clouds(np.zeros((1000, 2)), rng.normal(size=(1000, 1)), np.ones((1, 2)))
     assert np.all(np.isfinite(clouds))
