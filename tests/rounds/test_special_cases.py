@@ -195,7 +195,8 @@ def test_a_proposal_is_of_draws_of_the_posterior_worth_their_effective_size(forw
     monkeypatch.setattr(sequence, "widening", lambda *_: 2.5)
     for seed in (1, 1, 2):
         rounds._propose(seed)
-    drawn, independent, support, share, wider, _, notes = given[0]
+    drawn, independent, support, share, wider, _, notes, of_prior = given[0]
+    assert of_prior is table.parameters
     assert drawn.shape == (sequence.DRAWS_FOR_PROPOSAL, 2)
     assert independent == pytest.approx(30)
     assert support is forward.support

@@ -362,32 +362,35 @@ def beginnings(
     count, sizes = 2 * max(m, 2 * learnt_from), _sizes(2 * learnt_from, q)
     # What a mixture says of few different rows, its own draws would only confirm.
     enough = learnt_from * len(rows.labels) / len(np.unique(rows.labels))
+    # With what they have come to, and whether that is no sample of a mixture alone.
     missed: list[tuple[np.ndarray, Sample, bool]] = []
 
     def climb(
-        at: np.ndarray, sample: Sample, wanted: float, *, of_rows: bool
+        at: np.ndarray, sample: Sample, wanted: float, of_cloud: Sample | None = None
     ) -> Iterator[tuple[np.ndarray, Beginning]]:
-        """Those that good weights lead to; the others and where they have come to are noted."""
+        """Those that good weights lead to; the others and where they have come to are noted.
+
+        A sample may be draws `of_cloud` among rows, beside these: where it is good all draws are taken.
+        """
         lowest: np.ndarray | float = 0.0
         mixture: LocalMixture | None = None
         for stage in range(mixtures + 1):
-            size = effective_size(sample.tempered(np.ones(len(at))))
+            whole = sample if mixture or of_cloud is None else of_cloud
+            size = np.minimum(*(effective_size(s.tempered(np.ones(len(at)))) for s in (sample, whole)))
             good = size >= (count / 2 if mixture else 2 * particles)
             if good.any():
-                which, own, one = sample.rows(good), streams.rows(at[good]), np.ones(np.count_nonzero(good))
+                which, own, one = whole.rows(good), streams.rows(at[good]), np.ones(np.count_nonzero(good))
                 if mixture is not None and 2 * particles > count:
                     of_same = log_likelihood, log_prior, mixture.rows(good), 2 * particles - count
                     which = which.extended(weighted_draws(*of_same, at[good], own))
                 yield at[good], which.beginning(one, particles, own, independent=True)
-            # What leads further is where rows are: elsewhere the likelihood may be any number.
-            sample = sample.among(rows) if mixture else sample
             temperature = sample.temperature(wanted, highest, lowest)
             going = ~good & (effective_size(sample.tempered(temperature)) >= wanted)
             if mixture is not None:  # as many times higher by each mixture that is left as by this one
                 going &= temperature * (temperature / lowest) ** (mixtures - 1 - stage) >= highest
             going &= stage < mixtures
             if np.any(lost := ~good & ~going):
-                missed.append((at[lost], sample.rows(lost), of_rows and mixture is None))
+                missed.append((at[lost], sample.rows(lost), mixture is None))
             if not going.any():
                 break
             at, sample, wanted = at[going], sample.rows(going), learnt_from
@@ -404,20 +407,20 @@ def beginnings(
         some = at[there]
         own, of_rows = streams.rows(some), rows.rows(some)
         mixture = fit_mixtures(clouds[there], spread, sizes, own)
-        sample = weighted_draws(log_likelihood, log_prior, mixture, 4 * learnt_from, some, own)
-        sample = with_likely_rows(sample.among(rows), mixture, of_rows, 2 * learnt_from)
+        drawn = weighted_draws(log_likelihood, log_prior, mixture, 4 * learnt_from, some, own)
+        sample = with_likely_rows(drawn.among(rows), mixture, of_rows, 2 * learnt_from)
         further = sample.temperature(learnt_from, highest) > of_rows.temperature(enough, highest)
         if further.any():
-            yield from climb(some[further], sample.rows(further), learnt_from, of_rows=False)
+            yield from climb(some[further], sample.rows(further), learnt_from, drawn.rows(further))
             at = np.setdiff1d(at, some[further])
     if at.size:
-        yield from climb(at, rows.rows(at), enough, of_rows=True)
-    for at, sample, is_of_rows in missed:
+        yield from climb(at, rows.rows(at), enough)
+    for at, sample, by_rows in missed:
         of_rows = rows.rows(at)
         # More than there are particles is lost by resampling: the step may as well be longer.
         possible = effective_size(of_rows.tempered(np.zeros(len(at))))
         temperature = of_rows.temperature(np.minimum(effective_share * possible, m))
-        if not is_of_rows:
+        if not by_rows:
             reached = sample.temperature(wanted := effective_share * m)
             # Where even the lowest temperature leaves too few, the search for one has ended there.
             further = (reached > temperature) & (effective_size(sample.tempered(reached)) > 0.99 * wanted)
