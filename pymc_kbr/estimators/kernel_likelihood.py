@@ -645,8 +645,8 @@ class KernelLikelihood(LearnedDensity):
         to five values with probabilities of their own, such as a limit of censored ones), "series" (for
         the values of a stationary series, in their order), or "auto": that of the first two, or of
         many statistics the third (of more than 250 that or "series"), under which held-out rows are denser;
-        the second where a statistic has two
-        to five values, whose probabilities it has, and there are twenty at most.
+        the second where a statistic has two to five values, whose probabilities it has, and there are twenty
+        at most.
     particles : int
         Draws of a posterior that `condition` makes; further ones repeat these, moved a little. `sample_abc`
         takes as many as draws are asked for, where these are more.

@@ -151,10 +151,10 @@ def test_the_density_of_a_proposal_is_over_parameters_and_not_over_their_logarit
     assert expected[-1] == -np.inf
 
 
-def test_a_proposal_has_no_draws_beyond_its_reach_and_its_density_has_the_integral_one():
+def test_a_proposal_has_no_draws_beyond_its_range_and_its_density_has_the_integral_one():
     support = pk.Support.from_bounds({"a": (0, None)}, ["a"])
-    reach = np.log([[0.5], [3.0]])
-    proposal = Proposal(np.ones(1), np.array([[0.3]]), np.array([[[0.49]]]), support, 0.25, {}, reach)
+    ends = np.log([[0.5], [3.0]])
+    proposal = Proposal(np.ones(1), np.array([[0.3]]), np.array([[[0.49]]]), support, 0.25, {}, ends)
     drawn = proposal.draw(4000, np.random.default_rng(1))
     assert drawn.min() >= 0.5
     assert drawn.max() <= 3.0
@@ -167,9 +167,9 @@ def test_a_proposal_has_no_draws_beyond_its_reach_and_its_density_has_the_integr
     )
     assert np.all(proposal.log_density(np.array([[0.4], [3.1]])) == -np.inf)
     again = Proposal.from_json(json.loads(json.dumps(proposal.to_json())), support)
-    np.testing.assert_array_equal(again.reach, reach)
+    np.testing.assert_array_equal(again.free_range, ends)
     # A store of rounds that had none goes on: what identifies it is what it was.
-    old = {key: value for key, value in proposal.to_json().items() if key != "reach"}
+    old = {key: value for key, value in proposal.to_json().items() if key != "free_range"}
     assert Proposal.from_json(old, support).to_json() == old
 
 
@@ -207,7 +207,9 @@ def test_a_mixture_is_of_near_and_wide_parts_about_the_draws(forward):
     notes = {"a": 1}
     of_prior = np.array([[-50.0, -40.0], [50.0, -30.0]])
     found = proposal_of(draws, 1000, forward.support, 0.15, 1.7, 3, notes, of_prior)
-    np.testing.assert_array_equal(found.reach, [[-50, -40], [max(50, draws[:, 0].max()), draws[:, 1].max()]])
+    np.testing.assert_array_equal(
+        found.free_range, [[-50, -40], [max(50, draws[:, 0].max()), draws[:, 1].max()]]
+    )
     assert found.prior_share == 0.15
     assert found.notes == notes
     assert found.support is forward.support

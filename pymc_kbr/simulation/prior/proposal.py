@@ -22,12 +22,12 @@ from pymc_kbr.tables.columns import Columns
 class Proposal:
     """A normal mixture in the free space of a support, mixed with the prior."""
 
-    # Shapes: weights (k,); means (k, q); covariances (k, q, q); reach (2, q).
+    # Shapes: weights (k,); means (k, q); covariances (k, q, q); free_range (2, q).
     # weights: Of sum one.
     # support: Of the prior.
     # prior_share: Of the draws, at regular places, are from the prior.
     # notes: What else is kept with it in a store.
-    # reach: In the free space, the ends between which the mixture is drawn from.
+    # free_range: In the free space, the ends between which the mixture is drawn from.
 
     weights: np.ndarray
     means: np.ndarray
@@ -35,7 +35,7 @@ class Proposal:
     support: Support
     prior_share: float
     notes: Mapping[str, Any] = field(default_factory=dict)
-    reach: np.ndarray | None = None
+    free_range: np.ndarray | None = None
 
     def prior_rows(self, rows: int) -> int:
         """How many of the first `rows` draws are from the prior."""
@@ -49,7 +49,7 @@ class Proposal:
         # Times that draws of a proposal are drawn again where the prior has no mass.
         most_redrawn: int = 1000,
     ) -> np.ndarray:
-        """Draws (count, p) of the mixture alone, where the prior has mass and within its reach."""
+        """Draws (count, p) of the mixture alone, where the prior has mass and within its range."""
         made, there = self._drawn(count, rng)
         for _ in range(most_redrawn):
             outside = np.flatnonzero(~there)
@@ -57,7 +57,8 @@ class Proposal:
                 return made
             made[outside], there[outside] = self._drawn(len(outside), rng)
         raise ValueError(
-            f"{len(outside)} of {count} draws of a proposal lie where the prior has no mass, also after "
+            f"{len(outside)} of {count} draws of a proposal lie where the prior has no mass, or beyond all of "
+            f"its draws and those of the posterior, also after "
             f"{most_redrawn} further draws of each; simulate draws of the prior (`simulate`)"
         )
 
@@ -68,13 +69,13 @@ class Proposal:
         roots = np.linalg.cholesky(self.covariances)
         free = self.means[parts] + np.einsum("nij,nj->ni", roots[parts], noise)
         made = self.support.backward(free)
-        return made, self._within(free) & (self.support.allows(made) if self.support.restricted else True)
+        return made, self._inside(free) & (self.support.allows(made) if self.support.restricted else True)
 
-    def _within(self, free: np.ndarray) -> np.ndarray:
-        """Which points (n, q) are within reach."""
-        if self.reach is None:
+    def _inside(self, free: np.ndarray) -> np.ndarray:
+        """Which points (n, q) are within the range."""
+        if self.free_range is None:
             return np.ones(len(free), dtype=bool)
-        lower, upper = self.reach
+        lower, upper = self.free_range
         return np.all((free >= lower) & (free <= upper), axis=1)
 
     def log_density(self, parameters: np.ndarray) -> np.ndarray:
@@ -84,16 +85,16 @@ class Proposal:
         inside = np.isfinite(free).all(axis=1)
         found = np.full(len(parameters), -np.inf)
         found[inside] = self._of_free(free[inside]) - self.support.log_jacobian(free[inside])
-        if self.support.restricted or self.reach is not None:
+        if self.support.restricted or self.free_range is not None:
             found[inside] -= self._log_mass
-            found[~self._within(free)] = -np.inf
+            found[~self._inside(free)] = -np.inf
         if self.support.restricted:
             found[~self.support.allows(parameters)] = -np.inf
         return found
 
     @cached_property
     def _log_mass(self) -> float:
-        """Log of the mixture's share where the prior has mass and within reach."""
+        """Log of the mixture's share where the prior has mass and within its range."""
         # So many that a share of a third is known to within half a percent.
         _, there = self._drawn(2**16, np.random.default_rng(0))
         return float(np.log(np.mean(there)))
@@ -119,15 +120,15 @@ class Proposal:
 
     def to_json(self) -> dict[str, Any]:
         """Plain lists and numbers, but for the support, which the store has."""
-        # Stores of rounds that had no reach go on.
-        reach = {} if self.reach is None else {"reach": self.reach.tolist()}
+        # Stores of rounds that had none go on.
+        ends = {} if self.free_range is None else {"free_range": self.free_range.tolist()}
         return {
             "weights": self.weights.tolist(),
             "means": self.means.tolist(),
             "covariances": self.covariances.tolist(),
             "prior_share": self.prior_share,
             "notes": dict(self.notes),
-            **reach,
+            **ends,
         }
 
     @classmethod
@@ -136,7 +137,7 @@ class Proposal:
         weights, means, covariances = (
             np.array(document[name], dtype=float) for name in ("weights", "means", "covariances")
         )
-        reach = document.get("reach")
+        ends = document.get("free_range")
         return cls(
             weights,
             means,
@@ -144,7 +145,7 @@ class Proposal:
             support,
             document["prior_share"],
             document["notes"],
-            None if reach is None else np.array(reach, dtype=float),
+            None if ends is None else np.array(ends, dtype=float),
         )
 
 

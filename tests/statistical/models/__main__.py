@@ -32,6 +32,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--estimator", help="a name, or adjusted:SCALE; 'auto' where left out")
     parser.add_argument("--rounds", help="handed on to `sample_abc` where it is given")
     parser.add_argument("--selection", help="handed on to `sample_abc` where it is given")
+    parser.add_argument("--random_seed", help="1 where left out")
     parser.add_argument("--again", action="store_true", help="models that have a line, too")
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
@@ -56,7 +57,7 @@ def main() -> None:
         sys.exit(f"there is no model {', '.join(unknown)}; there are {', '.join(PROBLEMS)}")
     settings = {
         name: number_or_word(str(getattr(options, name)))
-        for name in ("simulations", "estimator", "rounds", "selection")
+        for name in ("simulations", "estimator", "rounds", "selection", "random_seed")
         if getattr(options, name) is not None
     }
     if not_taken := running.unknown_settings(settings):

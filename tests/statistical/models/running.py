@@ -32,7 +32,7 @@ def run(problem: Problem, **settings: Any) -> list[list[Any]]:
     ----------
     problem : Problem
     **settings
-        Of `sample_abc`, beside the model and the seed; none for its defaults.
+        Of `sample_abc`, beside the model; none for its defaults, with the seed 1.
     """
     model = problem.model()
     if "estimator" in settings:
@@ -40,7 +40,7 @@ def run(problem: Problem, **settings: Any) -> list[list[Any]]:
     started = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        idata = pk.sample_abc(model=model, random_seed=1, progressbar=False, **settings)
+        idata = pk.sample_abc(model=model, progressbar=False, **{"random_seed": 1, **settings})
     seconds = time.process_time() - started
     attributes = idata["posterior"].attrs
     named = " ".join(sorted({line.split(":")[0] for line in attributes["warnings"].splitlines()}))
