@@ -6,15 +6,17 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from copy import copy
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
 
+from pymc_kbr.arrays.neighbours import Neighbours
 from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.arrays.scaling import unit_deviations
+from pymc_kbr.arrays.threads import parallel_map
 from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.posterior.posterior import PosteriorWarning
 from pymc_kbr.regression.kernel_ridge import KernelRegression
@@ -146,6 +148,28 @@ class JointNeighbours(Adjustment):
 # --- local linear regression ---
 
 
+class LocalLine(NamedTuple):
+    """A weighted linear regression about an observation: what is expected there, and what is left of rows."""
+
+    # Shapes: here (q,); residuals (m, q); design (m, 1 + d); inverse (1 + d, m).
+
+    here: np.ndarray
+    residuals: np.ndarray
+    design: np.ndarray
+    inverse: np.ndarray
+    """Of the design times the roots of the weights."""
+
+    @classmethod
+    def of(cls, away: np.ndarray, z: np.ndarray, weights: np.ndarray) -> Self:
+        """Of parameters z (m, q), and statistics less those of the observation, (m, d)."""
+        root = np.sqrt(weights)[:, None]
+        # About the observation: the intercept is what is wanted there.
+        design = np.hstack([np.ones((len(away), 1)), away])
+        inverse = np.linalg.pinv(root * design)
+        coefficients = inverse @ (root * z)
+        return cls(coefficients[0], z - design @ coefficients, design, inverse)
+
+
 class LocalLinearAdjustment(Adjustment):
     """Residuals of a weighted linear regression on the rows that carry weight."""
 
@@ -185,13 +209,10 @@ class LocalLinearAdjustment(Adjustment):
                 "to them; take at least twice as many rows (a larger share accepted), or the adjustment "
                 "'kernel_ridge', which uses all rows"
             )
+        line = LocalLine.of(self.statistics_[rows] - x, self.parameters_[rows], weights)
         root = np.sqrt(weights)[:, None]
-        # About the observation: the intercept is what is wanted there.
-        design = np.hstack([np.ones((len(rows), 1)), self.statistics_[rows] - x])
-        z = self.parameters_[rows]
-        inverse = np.linalg.pinv(root * design)
         # The regression at the observation is a sum of the rows' parameters with these factors.
-        error = float(np.linalg.norm(inverse[0] * root[:, 0]))
+        error = float(np.linalg.norm(line.inverse[0] * root[:, 0]))
         if error > farthest_regression:
             warnings.warn(
                 f"the local-linear regression is uncertain at the observation by {error:.2g} deviations of "
@@ -201,15 +222,53 @@ class LocalLinearAdjustment(Adjustment):
                 PosteriorWarning,
                 stacklevel=users_line(),
             )
-        coefficients = inverse @ (root * z)
-        residuals = z - design @ coefficients
+        residuals = line.residuals
         if self.heteroscedastic:
-            slopes = inverse @ (root * squared_residual_logarithms(residuals))
-            logs = design @ slopes
+            slopes = line.inverse @ (root * squared_residual_logarithms(residuals))
+            logs = line.design @ slopes
             # Beyond all rows a straight line of logarithms is of no residual any more, and soon of no float.
             here = np.clip(slopes[0], logs.min(axis=0), logs.max(axis=0))
             residuals = residuals * np.exp(0.5 * (here - logs))
-        return coefficients[0] + residuals
+        return line.here + residuals
+
+
+def regression_clouds(
+    near: Callable[[int], Neighbours],
+    statistics: np.ndarray,
+    free: np.ndarray,
+    observed: np.ndarray,
+    *,
+    # Simulations of each cloud,
+    nearest: int = 400,
+    # and for each coefficient of a regression at least.
+    rows_for_each: int = 5,
+    # Of more a regression takes tens of milliseconds an observation, as all else does.
+    most_statistics: int = 250,
+) -> np.ndarray | None:
+    """Near simulations, moved to each observation, (k, c, q); None where there are few, or many statistics.
+
+    An infinite parameter, on an edge of the prior, counts as the farthest one that is not.
+    """
+    # Shapes: statistics (n, d), scaled; free (n, q); observed (k, d), scaled.
+    n, d = statistics.shape
+    size = max(nearest, rows_for_each * (d + 1))
+    if n < 2 * size or d > most_statistics:
+        return None
+    finite = np.where(np.isfinite(free), free, np.nan)
+    free = np.clip(free, np.nanmin(finite, axis=0), np.nanmax(finite, axis=0))
+    distances, rows = near(size + 1).query(observed, size + 1)
+
+    def moved(i: int) -> np.ndarray:
+        squares, some = distances[i] ** 2, rows[i, :-1]
+        weights = 1 - squares[:-1] / max(squares[-1], 1e-300)
+        if not np.any(weights > 0):  # all are as far
+            weights = np.ones(size)
+        line = LocalLine.of(statistics[some] - observed[i], free[some], weights)
+        cloud: np.ndarray = line.here + line.residuals[:nearest]
+        return cloud
+
+    with parallel_map(len(observed)) as map_:
+        return np.stack(map_(moved, range(len(observed))))
 
 
 # --- kernel ridge regression ---

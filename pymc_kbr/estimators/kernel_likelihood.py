@@ -26,6 +26,7 @@ from pymc_kbr.arrays.threads import parallel_map, row_parts
 from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.arrays.weighted import effective_sample_size, spread_out
 from pymc_kbr.embedding.embedding import Atoms
+from pymc_kbr.estimators.adjustments import regression_clouds
 from pymc_kbr.estimators.checks import (
     beyond,
     check_scaled,
@@ -80,7 +81,6 @@ from pymc_kbr.estimators.likelihood.incomplete import (
 )
 from pymc_kbr.estimators.likelihood.linear_statistics import LinearStatistics
 from pymc_kbr.estimators.likelihood.location_scale import LocationScale
-from pymc_kbr.estimators.likelihood.neighbourhood import regression_clouds
 from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density, free_log_density, start_rows
 from pymc_kbr.estimators.likelihood.shared_total import Total, shared_totals
 from pymc_kbr.estimators.likelihood.structure import Declared, Structure, candidates, column_of
@@ -1685,6 +1685,7 @@ class KernelLikelihood(LearnedDensity):
             raise ImpossibleObservation(beyond(self.table_.scaler, read), str(error)) from None
         try:
             scaled = self.table_.scaler.transform(near)
+            check_scaled(scaled, near)
         except ValueError:  # what is declared has units of its own, in which it is possible
             scaled = None
         return self._prepare(near, conditioned=True)._replace(scaled=scaled).each()
@@ -1735,10 +1736,7 @@ class KernelLikelihood(LearnedDensity):
         if len(scaled) < len(prepared) or self.conditions_ is not None or table.streamed:
             return None
         free = table.support.forward(table.parameters, np.random.default_rng(self._seed))
-        with parallel_map(len(scaled)) as map_:
-            each = map_(partial(regression_clouds, table.statistics, free), scaled)
-        clouds = [cloud for cloud in each if cloud is not None]  # all or none
-        return np.concatenate(clouds) if len(clouds) == len(prepared) else None
+        return regression_clouds(table.nearest, table.statistics, free, np.concatenate(scaled))
 
     @property
     def _free_log_prior(self) -> LogDensity:

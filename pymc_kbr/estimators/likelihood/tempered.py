@@ -240,13 +240,6 @@ class Sample(NamedTuple):
         kept = {name: getattr(self, name)[which] for name in self._fields[:-1]}
         return self._replace(**kept)
 
-    def among(self, others: Sample) -> Sample:
-        """Without the points beyond the range of others: there a learned density is extrapolated."""
-        points = others.free[0][np.isfinite(others.free[0]).all(axis=1)]
-        within = np.all((self.free >= points.min(axis=0)) & (self.free <= points.max(axis=0)), axis=2)
-        kept = (np.where(within, each, -np.inf) for each in (self.values, self.log_weights))
-        return self._replace(**dict(zip(("values", "log_weights"), kept, strict=True)))
-
     def tempered(self, temperature: np.ndarray) -> np.ndarray:
         """Log weights (b, n) at temperatures (b,)."""
         return self.log_weights + scaled(self.values, temperature)
@@ -370,7 +363,7 @@ def beginnings(
     ) -> Iterator[tuple[np.ndarray, Beginning]]:
         """Those that good weights lead to; the others and where they have come to are noted.
 
-        A sample may be draws `of_cloud` among rows, beside these: where it is good all draws are taken.
+        A sample may be draws `of_cloud` and likely rows: where both are good, the draws alone are taken.
         """
         lowest: np.ndarray | float = 0.0
         mixture: LocalMixture | None = None
@@ -408,7 +401,7 @@ def beginnings(
         own, of_rows = streams.rows(some), rows.rows(some)
         mixture = fit_mixtures(clouds[there], spread, sizes, own)
         drawn = weighted_draws(log_likelihood, log_prior, mixture, 4 * learnt_from, some, own)
-        sample = with_likely_rows(drawn.among(rows), mixture, of_rows, 2 * learnt_from)
+        sample = with_likely_rows(drawn, mixture, of_rows, 2 * learnt_from)
         further = sample.temperature(learnt_from, highest) > of_rows.temperature(enough, highest)
         if further.any():
             yield from climb(some[further], sample.rows(further), learnt_from, drawn.rows(further))

@@ -57,8 +57,9 @@ class Proposal:
                 return made
             made[outside], there[outside] = self._drawn(len(outside), rng)
         raise ValueError(
-            f"{len(outside)} of {count} draws of a proposal lie where the prior has no mass, or beyond all draws "
-            f"of the prior and the posterior, also after {most_redrawn} further draws of each; simulate draws of the prior (`simulate`)"
+            f"{len(outside)} of {count} draws of a proposal lie where the prior has no mass, or beyond all "
+            f"draws of the prior and the posterior, also after {most_redrawn} draws of each; simulate "
+            "draws of the prior (`simulate`)"
         )
 
     def _drawn(self, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

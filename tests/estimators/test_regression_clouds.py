@@ -5,9 +5,14 @@ import pytest
 from scipy import stats
 
 import pymc_kbr as pk
-from pymc_kbr.estimators.likelihood.neighbourhood import regression_clouds
+from pymc_kbr.arrays.neighbours import neighbours_of
+from pymc_kbr.estimators.adjustments import regression_clouds
 from pymc_kbr.estimators.likelihood.tempered import tempered
 from tests.estimators.likelihood.test_tempered import linear, log_normal, run, within_errors
+
+
+def clouds_of(x, free, observed):
+    return regression_clouds(lambda count: neighbours_of(x, count), x, free, observed)
 
 
 def test_of_a_linear_model_a_cloud_is_the_posterior(rng):
@@ -17,34 +22,34 @@ def test_of_a_linear_model_a_cloud_is_the_posterior(rng):
     observed = x[:30]
     covariance = np.linalg.inv(precision)
     means = observed / 0.25 @ np.array([[1.0, 0.0], [0.5, 1.0], [0.0, 2.0]]) @ covariance
-    clouds = regression_clouds(x[30:], theta[30:], observed)
+    clouds = clouds_of(x[30:], theta[30:], observed)
     scaled = (clouds - means[:, None]) / np.sqrt(np.diag(covariance))
     # Means of 400 moved rows, and the regression's own error of four coefficients.
     assert np.mean(scaled.mean(axis=1) ** 2) * 400 < 2 * (1.5 + 4 * np.sqrt(2 / 60))
     np.testing.assert_allclose(scaled.var(axis=(0, 1)), 1, atol=4 * np.sqrt(2 / (30 * 400)) + 0.05)
 
 
-def test_few_rows_have_no_clouds_and_rows_without_a_place_are_left_out(rng):
+def test_few_rows_have_no_clouds_and_rows_at_an_edge_are_the_farthest(rng):
     x, free = rng.normal(size=(1000, 2)), rng.normal(size=(1000, 1))
-    assert regression_clouds(x[:799], free[:799], x[:1]) is None
-    assert regression_clouds(np.tile(x, 60), free, np.tile(x[:1], 60)) is None
-    whole = regression_clouds(x, free, x[:1])
-    more = np.vstack([x, x[:1]]), np.vstack([free, [[np.inf]]])
-    np.testing.assert_array_equal(regression_clouds(*more, x[:1]), whole)
+    assert clouds_of(x[:799], free[:799], x[:1]) is None
+    assert clouds_of(np.tile(x, 60), free, np.tile(x[:1], 60)) is None
+    # An edge of the prior counts as the farthest row.
+    at_an_edge, farthest = free.copy(), free.copy()
+    at_an_edge[7], farthest[7] = np.inf, np.delete(free, 7).max()
+    np.testing.assert_array_equal(clouds_of(x, at_an_edge, x[:1]), clouds_of(x, farthest, x[:1]))
 
 
-def test_far_observations_are_extrapolated_to_or_have_no_cloud(rng):
+def test_far_observations_are_extrapolated_to(rng):
     theta = rng.normal(size=(2000, 1))
     x = theta + 0.1 * rng.normal(size=(2000, 1))
-    far = regression_clouds(x, theta, np.array([[1e3], [1e155], [np.nan]]))
+    far = clouds_of(x, theta, np.array([[1e3]]))
     slope = 1 / 1.01
     # The slope of 400 rows in the prior's tail, times the distance.
     assert far[0].mean() == pytest.approx(1e3 * slope, rel=0.25)
-    assert np.all(np.isnan(far[1:]))
 
 
 def test_equal_statistics_are_no_obstacle(rng):
-    clouds = regression_clouds(np.zeros((1000, 2)), rng.normal(size=(1000, 1)), np.ones((1, 2)))
+    clouds = clouds_of(np.zeros((1000, 2)), rng.normal(size=(1000, 1)), np.ones((1, 2)))
     assert np.all(np.isfinite(clouds))
 
 
