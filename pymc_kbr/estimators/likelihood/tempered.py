@@ -355,13 +355,13 @@ def beginnings(
     count, sizes = 2 * max(m, 2 * learnt_from), _sizes(2 * learnt_from, q)
     # What a mixture says of few different rows, its own draws would only confirm.
     enough = learnt_from * len(rows.labels) / len(np.unique(rows.labels))
-    # With what they have come to, and whether that is no sample of a mixture alone.
+    # Observations, their last sample, and whether it holds rows of the start.
     missed: list[tuple[np.ndarray, Sample, bool]] = []
 
     def climb(
         at: np.ndarray, sample: Sample, wanted: float, of_cloud: Sample | None = None
     ) -> Iterator[tuple[np.ndarray, Beginning]]:
-        """Those that good weights lead to; the others and where they have come to are noted.
+        """Observations whose draws have good weights; of the others the last sample is kept in `missed`.
 
         A sample may be draws `of_cloud` and likely rows: where both are good, the draws alone are taken.
         """
