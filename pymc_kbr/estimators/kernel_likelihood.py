@@ -1870,7 +1870,7 @@ def _in_groups(
     *,
     # What depends on a row alone is computed once for these,
     together: int = 50,
-    # and what depends on a value alone once for as many rows as `RESIDUALS_AT_ONCE` holds: a thousand or more.
+    # and what depends on a value alone once for as many rows as `RESIDUALS_AT_ONCE` holds: 1,000 or more.
     values_together: int = 1000,
 ) -> list[Sequence[Prepared]]:
     """Data sets in groups that are evaluated together at the rows of the start."""
