@@ -129,9 +129,9 @@ def choose_form(
         try:
             form = fit(theta[rest], points[rest], np.random.default_rng(seeds[name]))
         except ValueError:
-            if name != "series":
+            if name != "series" or len(names) == 1:
                 raise
-            return None  # these statistics are no series
+            return None  # these statistics are no series, and there are other forms
         return _checked(name, form, theta[held_out], points[held_out], every[held_out])
 
     with parallel_map(len(names)) as map_:

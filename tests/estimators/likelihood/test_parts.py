@@ -8,6 +8,7 @@ from scipy.optimize import approx_fprime
 from scipy.special import ndtri
 from scipy.stats import kstest
 
+import pymc_kbr as pk
 from pymc_kbr.arrays.bijections import Interval
 from pymc_kbr.arrays.support import Block, Support
 from pymc_kbr.estimators.kernel_likelihood import share_beyond
@@ -600,6 +601,16 @@ def test_the_form_is_taken_under_which_held_out_rows_are_denser(
     chosen = choice.choose_form(theta, points, list(fits), rng)
     assert chosen.name == found
     assert chosen.densities == pytest.approx({name: each.mean() for name, each in logs.items()})
+
+
+def test_a_series_that_is_asked_for_alone_is_refused_where_there_is_none(rng):
+    # As a candidate of 21 to 250 statistics: `sample_abc` goes on with the others.
+    theta = rng.normal(size=(400, 1))
+    points = theta * np.linspace(-2, 2, 30) + np.linspace(0.1, 3, 30) * rng.gamma(2.0, size=(400, 30))
+    with pytest.raises(ValueError, match="do not share one conditional"):
+        pk.KernelLikelihood("series", scale=False).fit(theta, points)
+    chosen = choice.choose_form(theta, points, ["diagonal_scale", "series"], rng)
+    assert list(chosen.densities) == ["diagonal_scale"]
 
 
 def test_the_share_beyond_the_rows_is_that_of_the_weights():
