@@ -986,17 +986,18 @@ class KernelLikelihood(LearnedDensity):
             and before._coordinates[:2] == self._coordinates[:2]
         ):
             # What its own held-out rows said of the form is not asked again.
-            chosen, rows_before = before.choice_._replace(form=before.form_), len(before.table_)
-            if isinstance(before.form_, Autoregressive):
+            self.choice_, compared, rows_before = before.choice_, before.form_, len(before.table_)
+            if isinstance(compared, Autoregressive):
                 both = zip(before._coordinates[2], self._coordinates[2], strict=True)
-                same = [then == now for then, now in both]
-                chosen = chosen._replace(form=before.form_.with_kernels(same))
+                compared = compared.with_kernels([then == now for then, now in both])
         else:
-            chosen, rows_before = choose_form(theta, points, names, rng, levels, known, every), 0
-        self.choice_ = chosen
-        self.form_ = (
-            chosen.form if few else fit_chosen(chosen, theta, points, rng, levels, known, rows_before)
-        )
+            self.choice_, compared = choose_form(theta, points, names, rng, levels, known, every)
+            rows_before = 0
+        self.form_ = compared
+        if not few:
+            self.form_ = fit_chosen(
+                self.choice_.name, compared, theta, points, rng, levels, known, rows_before
+            )
         if isinstance(self.form_, LocationScale) and points.shape[1] == 1:
             self.form_ = replace(self.form_, grids=known.grids)
         self.transforms_pvalue_ = self.choice_.pvalue

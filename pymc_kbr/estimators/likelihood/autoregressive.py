@@ -60,7 +60,7 @@ class Known(NamedTuple):
 NOTHING_KNOWN = Known()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Autoregressive:
     """p(x | theta) = prod_j p(x_j | theta, x_<j), a `Form`."""
 

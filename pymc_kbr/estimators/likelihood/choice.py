@@ -92,7 +92,6 @@ class Choice(NamedTuple):
     """The form that was taken, and what held-out rows said."""
 
     name: str
-    form: Form
     densities: dict[str, float]
     pvalue: float
     worst: int
@@ -109,8 +108,8 @@ def choose_form(
     *,
     # Of held-out rows together; of up to 250 statistics all rows are compared.
     values_compared: int = 250_000,
-) -> Choice:
-    """Fit forms to some rows and take the one under which others are densest.
+) -> tuple[Choice, Form]:
+    """Fit forms to some rows and take the one under which others are densest, as it was fitted to these.
 
     A denser form whose transforms of these rows are not uniform does not replace one that has uniform ones:
     neither among halves of the parameters that it sees, nor of `every` one that the table has.
@@ -122,7 +121,7 @@ def choose_form(
     held_out, rest = order[:count], order[count : count + ROWS_FOR_FORMS]
     seeds = dict(zip(names, rng.integers(2**63, size=len(names)), strict=True))
 
-    def fitted(name: str) -> tuple[Choice, np.ndarray] | None:
+    def fitted(name: str) -> tuple[Choice, Form, np.ndarray] | None:
         fit: Any = SPARINGLY[name]
         if name == "autoregressive" and (levels or known is not NOTHING_KNOWN):
             fit = partial(fit, levels=levels, known=known)
@@ -132,20 +131,22 @@ def choose_form(
             if name != "series" or len(names) == 1:
                 raise
             return None  # these statistics are no series, and there are other forms
-        return _checked(name, form, theta[held_out], points[held_out], every[held_out])
+        found, logs = _checked(name, form, theta[held_out], points[held_out], every[held_out])
+        return found, form, logs
 
     with parallel_map(len(names)) as map_:
         compared = [one for one in map_(fitted, names) if one is not None]
-    found, logs = compared[0]
-    for other, others in compared[1:]:
+    found, form, logs = compared[0]
+    for other, of_other, others in compared[1:]:
         holds, needed = other.pvalue >= NOT_UNIFORM, found.pvalue < NOT_UNIFORM
         if (holds or needed) and others.mean() > logs.mean():
-            found, logs = other, others
-    return found._replace(densities={one.name: float(each.mean()) for one, each in compared})
+            found, form, logs = other, of_other, others
+    return found._replace(densities={one.name: float(each.mean()) for one, _, each in compared}), form
 
 
 def fit_chosen(
-    choice: Choice,
+    name: str,
+    compared: Form,
     theta: np.ndarray,
     points: np.ndarray,
     rng: np.random.Generator,
@@ -158,21 +159,20 @@ def fit_chosen(
 ) -> Form:
     """The form that was chosen, fitted to all rows: theta (n, q) and points (n, e).
 
-    Where the choice holds a whole fit to `rows_before` rows, its kernels are taken if they are as good.
+    Where what was compared is a whole fit to `rows_before` rows, its kernels are taken if they are as good.
     """
-    if choice.name == "autoregressive":
-        assert isinstance(choice.form, Autoregressive)
+    if name == "autoregressive":
+        assert isinstance(compared, Autoregressive)
         # What is no series to fewer rows is none to all: singles gain more by rows than what is shared.
-        series = choice.form.series is not None
-        before = choice.form if rows_before >= Effort().rows_for_final_kernel else None
+        series = compared.series is not None
+        before = compared if rows_before >= Effort().rows_for_final_kernel else None
         return fit_autoregressive(
             theta, points, rng, levels=levels, known=known, series=series, before=before
         )
-    fit: Any = FORMS[choice.name]
-    if choice.name == "series":
+    fit: Any = FORMS[name]
+    if name == "series":
         return fit(theta, points, rng)
-    compared = choice.form if len(theta) >= many_rows else None
-    return fit(theta, points, rng, compared=compared)
+    return fit(theta, points, rng, compared=compared if len(theta) >= many_rows else None)
 
 
 def _checked(
@@ -182,7 +182,7 @@ def _checked(
     described = form.describe(theta)
     logs = form.log_density(described, points[:, None, :])[:, 0]
     pvalue, worst = _uniform(form.transforms(described, points), every)
-    return Choice(name, form, {name: float(np.mean(logs))}, pvalue, worst), logs
+    return Choice(name, {name: float(np.mean(logs))}, pvalue, worst), logs
 
 
 def _uniform(transforms: np.ndarray, theta: np.ndarray) -> tuple[float, int]:

@@ -30,7 +30,7 @@ from pymc_kbr.estimators.likelihood.smooth_function import Inputs
 from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG, LOG_CHI_SQUARE, spread_basis
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DiagonalScale:
     """W x = mu(theta) + exp(-a(theta)) z, with W constant, and the elements of z independent, of one density.
 

@@ -38,7 +38,7 @@ from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation
 from pymc_kbr.estimators.summaries.transformed import FAR
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Exchangeable:
     """Elements of x are independent draws of a normal mixture of z = (y - m) exp(-s), or of asinh z.
 

@@ -34,7 +34,7 @@ from pymc_kbr.estimators.likelihood.spread import (
 from pymc_kbr.estimators.summaries.transformed import Grid
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LocationScale:
     """x = m(theta) + (T(theta) W)^-1 z, with W constant, T lower triangular and z of a normal mixture."""
 

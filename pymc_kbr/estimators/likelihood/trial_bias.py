@@ -157,7 +157,7 @@ class Regression(NamedTuple):
 # --- the check ---
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ScoreCheck:
     """What scores of the table's rows, under the fit and under fits to parts of it, say of many trials.
 

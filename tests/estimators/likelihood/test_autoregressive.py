@@ -343,6 +343,9 @@ def test_kernels_of_a_fit_to_enough_rows_are_taken_by_the_next(rng):
         np.testing.assert_array_equal(now.theta_scales, then.theta_scales)
         assert np.all(other.theta_scales != then.theta_scales)
     assert again.choice_.pvalue == before.choice_.pvalue
+    # What is fitted holds thousands of numbers, which nobody reads.
+    assert len(repr(again.choice_)) < 300
+    assert len(repr(again.form_)) < 300
     # On other rows it is as dense as a fit that searched, but for the error of a mean of differences.
     density = [np.diagonal(one.log_likelihoods(theta[unseen], x[unseen])) for one in (again, anew)]
     differences = density[0] - density[1]

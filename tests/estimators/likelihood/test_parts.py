@@ -595,10 +595,10 @@ def test_the_form_is_taken_under_which_held_out_rows_are_denser(
     pvalues = {"first": of_first, "second": of_second}
 
     def check(name, form, *_):
-        return choice.Choice(name, form, {}, pvalues[name], 0), logs[name]
+        return choice.Choice(name, {}, pvalues[name], 0), logs[name]
 
     monkeypatch.setattr(choice, "_checked", check)
-    chosen = choice.choose_form(theta, points, list(fits), rng)
+    chosen, _ = choice.choose_form(theta, points, list(fits), rng)
     assert chosen.name == found
     assert chosen.densities == pytest.approx({name: each.mean() for name, each in logs.items()})
 
@@ -609,7 +609,7 @@ def test_a_series_that_is_asked_for_alone_is_refused_where_there_is_none(rng):
     points = theta + rng.normal(size=(400, 3))
     with pytest.raises(ValueError, match="do not share one conditional"):
         pk.KernelLikelihood("series", scale=False).fit(theta, points)
-    chosen = choice.choose_form(theta, points, ["diagonal_scale", "series"], rng)
+    chosen, _ = choice.choose_form(theta, points, ["diagonal_scale", "series"], rng)
     assert list(chosen.densities) == ["diagonal_scale"]
 
 
