@@ -638,9 +638,30 @@ class Region(NamedTuple):
 
     def ends(self) -> np.ndarray:
         """Parameters (2 p, p) a deviation from the mean along each principal axis, those above it first."""
-        values, vectors = np.linalg.eigh(self.root @ self.root.T)
-        axes = (vectors * np.sqrt(np.maximum(values, 0))).T
+        axes = self.axes()
         return self.support.backward(self.centre + np.concatenate([axes, -axes]))
+
+    def axes(self) -> np.ndarray:
+        """Principal axes (q, q) of the draws, each a deviation long."""
+        values, vectors = np.linalg.eigh(self.root @ self.root.T)
+        return (vectors * np.sqrt(np.maximum(values, 0))).T
+
+    def nearest(
+        self,
+        parameters: np.ndarray,
+        ratio: np.ndarray | None,
+        *,
+        # Deviations, a root of a parameter.
+        reach: float = 3.0,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """All rows that have a weight by their distance, and those of them that are within reach."""
+        away = self.distances(parameters)
+        if ratio is not None:
+            away = np.where(ratio > 0, away, np.inf)
+        order = np.argsort(away, kind="stable")
+        order = order[np.isfinite(away[order])]
+        # The distance of p normal numbers from their mean is about sqrt(p).
+        return order, order[away[order] < reach * np.sqrt(len(self.centre))]
 
     def rows(
         self,
@@ -649,18 +670,10 @@ class Region(NamedTuple):
         rng: np.random.Generator,
         fewest: int = 200,
         *,
-        # Deviations, a root of a parameter, within which rows are near a posterior.
-        reach: float = 3.0,
         most: int = 300,
     ) -> NearRows:
         """Rows within reach, some of them at random where they are many, the nearest where they are few."""
-        away = self.distances(parameters)
-        if ratio is not None:
-            away = np.where(ratio > 0, away, np.inf)
-        order = np.argsort(away, kind="stable")
-        order = order[np.isfinite(away[order])]
-        # The distance of p normal numbers from their mean is about sqrt(p).
-        inside = order[away[order] < reach * np.sqrt(len(self.centre))]
+        order, inside = self.nearest(parameters, ratio)
         if len(inside) < fewest:
             inside = order[:fewest]
         return NearRows(rng.permutation(inside)[:most], order[: max(len(inside), fewest)])

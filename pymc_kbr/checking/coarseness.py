@@ -17,6 +17,7 @@ from pymc_kbr.estimators import Estimator, KernelLikelihood
 from pymc_kbr.estimators.estimator import LogDensity
 from pymc_kbr.estimators.fitted_table import FittedTable
 from pymc_kbr.estimators.likelihood.checks import fewest_rows
+from pymc_kbr.estimators.likelihood.exchangeable import Exchangeable
 from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density
 from pymc_kbr.estimators.likelihood.success import Success, weighting_of
 from pymc_kbr.estimators.summaries import Dependent, Transformed
@@ -63,7 +64,7 @@ Summaries = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Coarseness:
-    """A posterior against that of a likelihood that is learnt from the rows nearest to it."""
+    """A posterior against what the rows nearest to it say."""
 
     # Shapes: moved (p,); resized (p,).
 
@@ -72,6 +73,7 @@ class Coarseness:
     simulations: float
     rows: int
     names: tuple[str, ...]
+    judge: str = "in one that is learnt from the rows nearest to it"
     # Deviations between the means, and logarithm of the ratio of widths, from which a table is coarse: with
     # these `tests/statistical/coarse.py` finds 90% of the coarse tables, and calls 5% of the others coarse.
     most_moved: float = 0.7
@@ -108,8 +110,8 @@ class Coarseness:
             else f"more than {most_times} times as many"
         )
         return (
-            f"the table is too coarse for this posterior: {self.names[worst]!r} is {width} as in one that is "
-            "learnt from the rows nearest to it, and the means are "
+            f"the table is too coarse for this posterior: {self.names[worst]!r} is {width} as {self.judge}, "
+            "and the means are "
             f"{moved:{'.1f' if moved < 1e6 else '.2g'}} deviations from each other; "
             f"{REMEDIES[remedy].format(many=many)}"
             f"{f'; there were no further rounds near the observation, since {ended}' if ended else ''}"
@@ -145,6 +147,10 @@ def coarseness(
     region = region_of(drawn, table.support)
     if region is None:
         return None
+    if likelihood is not None and isinstance(likelihood.form_, Exchangeable):
+        found = by_scores(likelihood, region, table, ratio, rng, fewest=rows)
+        if found is not None:
+            return found
     changes = None if likelihood is None else changes_of(likelihood, region.ends())
     given = drawn, region, table, ratio, log_prior, changes
     found = _compared(*given, rows, rng)
@@ -153,6 +159,66 @@ def coarseness(
     again = _compared(*given, rows_again, rng)
     # Both have to differ: the milder of the two is what is certain.
     return found if again is None else min(found, again, key=lambda one: one.size)
+
+
+def by_scores(
+    likelihood: KernelLikelihood,
+    region: Region,
+    table: ReferenceTable,
+    ratio: np.ndarray | None,
+    rng: np.random.Generator,
+    *,
+    fewest: int = 200,
+    most: int = 1000,
+    # Of a posterior standard deviation: second differences have six digits.
+    step: float = 0.1,
+    # Standard errors that chance explains.
+    errors: float = 2.0,
+) -> Coarseness | None:
+    """Judge a posterior by its own likelihood at the rows near it; None where these are too few to say.
+
+    Of raw draws no likelihood that is learnt from a few hundred rows says as much as one of all rows. At rows
+    (t_i, x_i) scores d log p(x_i | t) / dt have mean zero at t_i, if the likelihood is right, and as variance
+    the mean of minus their derivative.
+    """
+    _, near = region.nearest(table.parameters, ratio)
+    # Where simulations failed a score has a term of its own, and parts of a whole have no axis each.
+    names, failed = tuple(table.parameter_names), weighting_of(table).success is not None
+    if len(near) < fewest or failed or len(names) != len(region.centre):
+        return None
+    near = rng.permutation(near)[:most]
+    free, axes = region.support.forward(table.parameters[near]), region.axes()
+    prepared = likelihood.prepare(table.statistics[near])
+
+    def log_density(moved: np.ndarray) -> np.ndarray:
+        return likelihood.log_density(likelihood.describe(region.support.backward(moved)), prepared)
+
+    middle = log_density(free)
+    ends = np.stack([[log_density(free + sign * step * axis) for axis in axes] for sign in (1, -1)])
+    scores, information = (ends[0] - ends[1]) / (2 * step), (2 * middle - ends[0] - ends[1]) / step**2
+    there = np.all(np.isfinite(scores) & np.isfinite(information), axis=0)  # beside an edge a density ends
+    if np.sum(there) < fewest:
+        return None
+    scores, information = scores[:, there], information[:, there]
+
+    def beyond_chance(found: np.ndarray, error: np.ndarray) -> np.ndarray:
+        return np.sign(found) * np.maximum(np.abs(found) - errors * error, 0.0)
+
+    # In units of the axes the posterior has the covariance one: of its mean and its deviations that is said.
+    root, unit = np.sqrt(np.sum(there)), np.linalg.norm(axes, axis=0)
+    moves = scores.T @ (axes / unit)
+    shift = beyond_chance(moves.mean(axis=0), moves.std(axis=0) / root)
+    centred = scores - scores.mean(axis=1, keepdims=True)
+    variance, expected = np.mean(centred**2, axis=1), np.mean(information, axis=1)
+    error = np.std(centred**2 - information, axis=1) / (root * variance)
+    more = beyond_chance(np.log(variance / np.maximum(expected, 1e-3 * variance)), error)
+    # The prior's part of a width is right.
+    share = np.clip(expected, 0.0, 1.0)
+    widths = 1 / (1 - share + share * np.exp(-more))
+    resized = -0.5 * np.log(widths @ (axes / unit) ** 2)
+    simulations = region.simulations(table.parameters)
+    judge = "the scores of the rows nearest to it say"
+    return Coarseness(np.abs(shift), resized, simulations, len(table), names, judge)
 
 
 def _compared(

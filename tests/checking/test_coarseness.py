@@ -12,6 +12,7 @@ from pymc_kbr.arrays.bijections import Circular
 from pymc_kbr.arrays.support import Block, Region, Support, region_of
 from pymc_kbr.checking.coarseness import (
     Coarseness,
+    by_scores,
     changes_of,
     coarseness,
     coarseness_of,
@@ -142,11 +143,58 @@ def test_summaries_take_over_where_a_likelihood_has_no_value():
     )
 
     class Refuses(ExactLikelihood):
+        form_ = None
+
         def log_likelihoods(self, parameters, statistics):
             raise ValueError("no logarithm")
 
     posterior = fitted(pk.Rejection(30), table).condition(table.observed)
     assert np.isfinite(coarseness(posterior, table, random_seed=1, likelihood=Refuses()).size)
+
+
+def draws_of_a_normal(shift=0.0, factor=1.0):
+    """Twelve draws of a normal distribution about each parameter, moved and stretched after the fit."""
+    rng = np.random.default_rng(8)
+    theta, noise = rng.normal(size=(1500, 1)), rng.normal(size=(1500, 12))
+    names = [f"c{i}" for i in range(13)]
+    given = {"parameters": names[:1], "statistics": names[1:], "observed": np.linspace(-1.5, 1.5, 12) + 0.3}
+
+    def table(x):
+        return pk.ReferenceTable.from_dataframe(
+            pd.DataFrame(np.hstack([theta, x]), columns=names), discrete=[], **given
+        )
+
+    likelihood = fitted(pk.KernelLikelihood("exchangeable"), table(theta + noise))
+    return likelihood, table(theta + shift + factor * noise)
+
+
+@pytest.mark.parametrize(
+    ("shift", "factor", "moved", "resized"),
+    [
+        # Errors are those of means of 1,000 scores, of a likelihood from 1,500 rows, and the two that are
+        # taken off. A posterior has the precision 1 + 12: 0.3 is 0.3 * 12 / sqrt(13) of its deviations.
+        (0.0, 1.0, 0.0, 0.0),
+        (0.3, 1.0, 1.0, 0.0),
+        # Scores are twice as large: 12 of 13 parts of the precision are a fourth.
+        (0.0, 2.0, 0.0, 0.5 * np.log(1 / 13 + 12 / 13 / 4)),
+    ],
+)
+def test_a_likelihood_of_draws_is_judged_by_its_scores(shift, factor, moved, resized):
+    likelihood, table = draws_of_a_normal(shift, factor)
+    posterior = likelihood.condition(table.observed)
+    found = coarseness(posterior, table, likelihood=likelihood, random_seed=3)
+    assert "scores" in found.message()
+    assert found.moved[0] == pytest.approx(moved, abs=0.2)
+    assert found.resized[0] == pytest.approx(resized, abs=0.2)
+
+
+def test_scores_of_few_rows_near_a_posterior_say_nothing():
+    likelihood, table = draws_of_a_normal()
+    region = region_of(likelihood.condition(table.observed).draw(500, 1), table.support)
+    near = by_scores(likelihood, region, table, None, np.random.default_rng(1))
+    assert near is not None
+    weights = (np.arange(len(table)) < 150).astype(float)
+    assert by_scores(likelihood, region, table, weights, np.random.default_rng(1)) is None
 
 
 def one(moved, resized, simulations=3e4):

@@ -129,7 +129,7 @@ def raw_data(rng: np.random.Generator, n: int) -> Problem:
         squares = m * (t[:, 0] - x.mean()) ** 2 + m * x.var()
         return -0.5 * squares * np.exp(-2 * scale) - m * scale
 
-    return _uniform("raw_data", rng, n, 2, simulate, density)
+    return of_uniform_parameters("raw_data", rng, n, 2, simulate, density)
 
 
 def heavy_tailed(rng: np.random.Generator, n: int) -> Problem:
@@ -148,7 +148,7 @@ def heavy_tailed(rng: np.random.Generator, n: int) -> Problem:
         apart = ((x - mean(t)) / scale) ** 2
         return -0.5 * (freedom + 1) * np.sum(np.log1p(apart / freedom), axis=1)
 
-    return _uniform("heavy_tailed", rng, n, p, simulate, density)
+    return of_uniform_parameters("heavy_tailed", rng, n, p, simulate, density)
 
 
 def irrelevant(rng: np.random.Generator, n: int) -> Problem:
@@ -167,7 +167,7 @@ def irrelevant(rng: np.random.Generator, n: int) -> Problem:
     def density(t: np.ndarray, x: np.ndarray) -> np.ndarray:
         return -0.5 * np.sum(((x @ turn.T)[:p] - tells(t)) ** 2, axis=1) / noise**2
 
-    return _uniform("irrelevant", rng, n, p, simulate, density)
+    return of_uniform_parameters("irrelevant", rng, n, p, simulate, density)
 
 
 def hierarchical(rng: np.random.Generator, n: int) -> Problem:
@@ -189,7 +189,7 @@ def hierarchical(rng: np.random.Generator, n: int) -> Problem:
         v = variance(t)
         return -0.5 * (groups * (t[:, 0] - mean) ** 2 + squares) / v - 0.5 * groups * np.log(v)
 
-    return _uniform("hierarchical", rng, n, 2, simulate, density)
+    return of_uniform_parameters("hierarchical", rng, n, 2, simulate, density)
 
 
 def counts(rng: np.random.Generator, n: int) -> Problem:
@@ -207,7 +207,7 @@ def counts(rng: np.random.Generator, n: int) -> Problem:
         rates = log_rates(t)
         return np.sum(x * rates - np.exp(rates) - gammaln(x + 1), axis=1)
 
-    return _uniform("counts", rng, n, p, simulate, density)
+    return of_uniform_parameters("counts", rng, n, p, simulate, density)
 
 
 def skewed(rng: np.random.Generator, n: int) -> Problem:
@@ -224,7 +224,7 @@ def skewed(rng: np.random.Generator, n: int) -> Problem:
     def density(t: np.ndarray, x: np.ndarray) -> np.ndarray:
         return -0.5 * np.sum((back(x) - t @ mix) ** 2, axis=1) / noise**2
 
-    return _uniform("skewed", rng, n, p, simulate, density)
+    return of_uniform_parameters("skewed", rng, n, p, simulate, density)
 
 
 def separable(rng: np.random.Generator, n: int) -> Problem:
@@ -259,7 +259,7 @@ def variance_only(rng: np.random.Generator, n: int) -> Problem:
         squares = np.sum((x - share * t[:, :1]) ** 2, axis=1)
         return -0.5 * squares * np.exp(-2 * t[:, 1]) - d * t[:, 1]
 
-    return _uniform("variance_only", rng, n, 2, simulate, density)
+    return of_uniform_parameters("variance_only", rng, n, 2, simulate, density)
 
 
 KINDS = (
@@ -282,10 +282,10 @@ def _normal_noise(
     def density(t: np.ndarray, x: np.ndarray) -> np.ndarray:
         return -0.5 * np.sum(((x - mean(t)) / noise) ** 2, axis=1)
 
-    return _uniform(kind, rng, n, p, simulate, density)
+    return of_uniform_parameters(kind, rng, n, p, simulate, density)
 
 
-def _uniform(
+def of_uniform_parameters(
     kind: str, rng: np.random.Generator, n: int, p: int, simulate: Simulator, density: Density
 ) -> Problem:
     """A table of n draws between the bounds, one further row for the observation, and its posterior."""
