@@ -522,4 +522,7 @@ def _allowed(
 def _carried(support: Support, log_prior: Callable[[np.ndarray], np.ndarray], free: np.ndarray) -> np.ndarray:
     jacobian = support.log_jacobian(free)
     parameters = support.backward(free)
-    return np.where(np.isfinite(jacobian), log_prior(parameters) + jacobian, -np.inf)
+    with np.errstate(invalid="ignore"):
+        logs = log_prior(parameters) + jacobian
+    # Infinite at an end of the support that values far out are rounded to, as rows there are left out.
+    return np.where(np.isfinite(logs), logs, -np.inf)

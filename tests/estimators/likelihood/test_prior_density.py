@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import expit
 
 from pymc_kbr.arrays.bijections import Circular, Interval, Simplex
 from pymc_kbr.arrays.support import Block, Support
@@ -105,6 +106,14 @@ def test_where_a_density_is_undefined_there_is_none(rng):
     found = fitted.free_log_density(free)
     assert np.isfinite(found[0])
     assert found[1] == -np.inf
+
+
+def test_values_that_are_rounded_to_an_end_of_infinite_density_have_none():
+    support = Support.from_bounds({"share": (0, 1)}, ["share"])
+    density = free_log_density(support, lambda x: stats.beta(0.5, 0.05).logpdf(x[:, 0]))
+    free = np.array([[2.0], [60.0], [-2000.0]])  # the second is exactly one, the third zero
+    expected = stats.beta(0.5, 0.05).logpdf(expit(2.0)) + np.log(expit(2.0) * expit(-2.0))
+    np.testing.assert_allclose(density(free), [expected, -np.inf, -np.inf])
 
 
 def test_fitted_densities_can_be_pickled(rng):
