@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
+from scipy.special import expit
 
 from pymc_kbr.arrays.support import region_of
 from pymc_kbr.arrays.threads import one_blas_thread
@@ -33,11 +34,6 @@ LogDensity = Callable[[float, np.ndarray, np.ndarray], np.ndarray]
 
 def _mixed(share: float, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.logaddexp(np.log(1 - share) + first, np.log(share) + second)
-
-
-def _log_zeros(x: float, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    counted = -np.logaddexp(0, -b) + stats.poisson.logpmf(x, np.exp(a / 2 + 1))
-    return np.logaddexp(counted, -np.logaddexp(0, b)) if x == 0 else counted
 
 
 DISTRIBUTIONS: dict[str, tuple[Draw, LogDensity]] = {
@@ -65,13 +61,13 @@ DISTRIBUTIONS: dict[str, tuple[Draw, LogDensity]] = {
         lambda r, a, b, s: np.exp(a) * r.weibull(np.exp(b / 2), s),
         lambda x, a, b: stats.weibull_min.logpdf(x, np.exp(b / 2), scale=np.exp(a)),
     ),
-    "negative_binomial": (
-        lambda r, a, b, s: r.poisson(np.exp(a) * r.gamma(np.exp(b), np.exp(-b), s)),
-        lambda x, a, b: stats.nbinom.logpmf(x, np.exp(b), 1 / (1 + np.exp(a - b))),
+    "logistic": (
+        lambda r, a, b, s: r.logistic(a, np.exp(b / 2), s),
+        lambda x, a, b: stats.logistic.logpdf(x, a, np.exp(b / 2)),
     ),
-    "zero_inflated": (
-        lambda r, a, b, s: r.poisson(np.exp(a / 2 + 1), s) * (r.random(s) < 1 / (1 + np.exp(-b))),
-        _log_zeros,
+    "zeros": (
+        lambda r, a, b, s: r.exponential(np.exp(a), s) * (r.random(s) < expit(b)),
+        lambda x, a, b: np.log(expit(-b)) if x == 0 else np.log(expit(b)) - a - x * np.exp(-a),
     ),
     "gumbel": (
         lambda r, a, b, s: r.gumbel(a, np.exp(b / 2), s),
