@@ -29,6 +29,8 @@ class Atoms(NamedTuple):
         # As of one statistic: see `Cells.of`.
         rounding_share: float = 1000 * np.finfo(float).eps,
         tied_share: float = 0.05,
+        # Of counts, whose probabilities are one function of the count: tables of so many fit in memory.
+        most_counts: int = 1000,
     ) -> Atoms:
         """Of all numbers of rows (n, d); none where there are more, or what is left is discrete as well."""
         rounding = rounding_share * float(np.median(np.abs(statistics)))
@@ -38,15 +40,15 @@ class Atoms(NamedTuple):
         common = (counts > 1) & (counts > MOST_EQUAL * statistics.size)
         rest = counts[~common]
         if np.sum(common) > most_atoms or np.sum(rest[rest > 1]) > tied_share * rest.sum():
-            return cls(values[:0], rounding)
+            return cls(_lattice(values, most_counts), rounding)
         return cls(values[common], rounding)
 
     def number(self, numbers: np.ndarray) -> np.ndarray:
         """The place of each one's value, of any shape; that after the last where it has a density."""
-        found = np.full(numbers.shape, len(self.values))
-        for place, value in enumerate(self.values):
-            found[np.abs(numbers - value) <= self.rounding] = place
-        return found
+        if not len(self.values):
+            return np.zeros(numbers.shape, dtype=int)
+        nearest = np.searchsorted((self.values[1:] + self.values[:-1]) / 2, numbers)
+        return np.where(np.abs(numbers - self.values[nearest]) <= self.rounding, nearest, len(self.values))
 
     def hold(self, numbers: np.ndarray) -> np.ndarray:
         """Which of the numbers, of any shape, have one of these values."""
@@ -55,6 +57,26 @@ class Atoms(NamedTuple):
     def share_of_equal(self, ordered: np.ndarray) -> float:
         """The share of neighbours in sorted rows (n, d) that are equal, and have none of these values."""
         return float(np.mean((np.diff(ordered, axis=1) == 0) & ~self.hold(ordered)[:, 1:]))
+
+
+def _lattice(
+    values: np.ndarray,
+    most: int,
+    *,
+    # Of a step: units are rounded.
+    most_off: float = 1e-6,
+) -> np.ndarray:
+    """All points of the lattice that distinct values (v,) lie on; none where there are more, or is none."""
+    step = float(np.diff(values).min()) if len(values) > 1 else 0.0
+    if step == 0.0 or values[-1] - values[0] > (most - 0.5) * step:
+        return values[:0]
+    places = np.rint((values - values[0]) / step)
+    step = float(values[-1] - values[0]) / float(places[-1])
+    if np.any(np.abs((values - values[0]) / step - places) > most_off):
+        return values[:0]
+    lattice = values[0] + step * np.arange(places[-1] + 1)
+    lattice[places.astype(int)] = values
+    return lattice
 
 
 def seems_exchangeable(

@@ -1013,7 +1013,12 @@ class KernelLikelihood(LearnedDensity):
         atoms = None
         if isinstance(self.form_, Exchangeable) and self.form_.masses is not None and table.raw is not None:
             given, number = table.raw[:, fitted], self.form_.number(points)
-            atoms = np.array([given[number == place][0] for place in range(self.form_.masses.size)])
+            # Of counts some may have been left out by chance: they lie evenly between the others.
+            places, first = np.unique(number, return_index=True)
+            there = places < self.form_.masses.size
+            atoms = np.interp(
+                np.arange(self.form_.masses.size), places[there], given.reshape(-1)[first[there]]
+            )
         self._evaluation = Evaluation(self.form_, of_parameters, summary, outcome, structure, linear, atoms)
         self.conditions_ = self._columns_of_conditions(self._names_of(table), table.parameters.shape[1])
         if self.conditions_ is not None:

@@ -96,6 +96,8 @@ class Exchangeable:
             values, slopes = measured(flat, *level, self.units, xp)
             return log_densities(self.parts_at(described, xp), values, xp) + slopes
         logs = self.masses_at(described, xp)
+        if self.masses.levels is not None:
+            return self.masses.of_counts(xp.concatenate(logs, axis=1), flat, xp)
         each = -np.inf + 0.0 * flat
         if self.parts:
             # Where there is no density, it is evaluated elsewhere: its slope is finite.
@@ -140,10 +142,22 @@ class Exchangeable:
     def log_density(self, described: Any, points: Any, xp: Any = np) -> Any:
         """Log densities (k, r): see `Form`."""
         k, r = described.shape[0], points.shape[1]
+        if xp is np and self.masses is not None and not self.parts:
+            return self._log_probability(described, points)
         # Plus nothing: the shape (k, r, e) also where all parameters have the same points.
         whole = points + 0 * described[:, 0][:, None, None]
         each = self.log_densities(described, xp.reshape(whole, (k, r * self.size)), xp)
         return xp.sum(xp.reshape(each, (k, r, self.size)), axis=2) + self.log_orders(points, xp)
+
+    def _log_probability(self, described: np.ndarray, points: np.ndarray) -> np.ndarray:
+        """The same where no element has a density: by how many of them have each value."""
+        assert self.masses is not None
+        number, size = self.masses.number(points), self.masses.size
+        counts = counted(number.reshape(-1, self.size), size).reshape(*points.shape[:2], size)
+        logs = np.hstack(self.masses_at(described))[:, None, :]
+        total = np.sum(counts * logs, axis=2) if len(counts) > 1 else logs[:, 0] @ counts[0].T
+        possible = np.all(number < size, axis=2)
+        return np.where(possible, total, -np.inf) + self.log_orders(points)
 
     def draw(self, described: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One draw (k, e) for each of k parameters."""
@@ -183,7 +197,7 @@ class Exchangeable:
 
     def number(self, points: np.ndarray) -> np.ndarray:
         """The place of the value with a probability that each element has; that after the last of others."""
-        return np.zeros(points.shape, dtype=int) if self.masses is None else self.masses.atoms.number(points)
+        return np.zeros(points.shape, dtype=int) if self.masses is None else self.masses.number(points)
 
     def check(self, points: np.ndarray) -> None:
         """Refuse observations (k, e) that no row is like."""
@@ -215,8 +229,11 @@ class Exchangeable:
 class Masses(NamedTuple):
     """Values that have probabilities: each, of those that are none before it, by the logit of the others.
 
-    The order is that of the values. Where there is no density the last one is what is left.
+    The order is that of the values. Where there is no density the last one is what is left. Of counts all
+    logits are one function of the parameters and of the count's `level`.
     """
+
+    # Shapes: levels (v - 1,).
 
     atoms: Atoms
     logits: tuple[Logit, ...]
@@ -224,6 +241,7 @@ class Masses(NamedTuple):
     """Between which the density lies: values that have probabilities, or infinite."""
     middle: float
     """Some value that has a density."""
+    levels: np.ndarray | None = None
 
     @property
     def size(self) -> int:
@@ -232,6 +250,8 @@ class Masses(NamedTuple):
 
     def describe(self, theta: Any, xp: Any = np) -> Any:
         """The logits at parameters (k, q), shape (k, v) or (k, v - 1)."""
+        if self.levels is not None:
+            return self.logits[0](theta, self.levels[None, :, None], xp, shared=True)
         nothing = np.zeros((1, 1, 1))
         found = [logit(theta, nothing, xp, shared=True) for logit in self.logits]
         return xp.stack([0.0 * theta[:, 0] + each[:, 0] for each in found], axis=1)
@@ -240,14 +260,46 @@ class Masses(NamedTuple):
         """Log probabilities (k, 1) of each value, and of the others together where these are."""
         softplus = (lambda v: np.logaddexp(0.0, v)) if xp is np else xp.softplus
         reached, found = 0.0, []
-        for place in range(len(self.logits)):
+        for place in range(len(self.logits) if self.levels is None else len(self.levels)):
             found.append(reached - softplus(logits[:, place, None]))
             reached = reached - softplus(-logits[:, place, None])
         return [*found, reached]
 
     def at(self, points: Any, xp: Any = np) -> list[Any]:
         """Which elements, of any shape, have each of the values."""
-        return [abs(points - float(value)) <= self.atoms.rounding for value in self.atoms.values]
+        found = [abs(points - float(value)) <= self.atoms.rounding for value in self.atoms.values]
+        if self.levels is not None:
+            # Or higher: what is left.
+            found[-1] = points >= float(self.atoms.values[-1]) - self.atoms.rounding
+        return found
+
+    def number(self, points: np.ndarray) -> np.ndarray:
+        """The place of each element's value, of any shape; that after the last where it has a density."""
+        if self.levels is None:
+            return self.atoms.number(points)
+        place, there = self._place(points)
+        return np.where(there, place, self.size).astype(int)
+
+    def of_counts(self, logs: Any, points: Any, xp: Any = np) -> Any:
+        """Of the log probabilities (k, v) of counts those of points (k, m)."""
+        place, there = self._place(points, xp)
+        found = logs[np.arange(len(logs))[:, None] if xp is np else xp.arange(logs.shape[0])[:, None], place]
+        return xp.where(there, found, -np.inf)
+
+    def _place(
+        self,
+        points: Any,
+        xp: Any = np,
+        *,
+        # Of the step from one count to the next: units are rounded.
+        most_off: float = 1e-6,
+    ) -> tuple[Any, Any]:
+        """The count that each point stands for, the last one for all that are higher, and where it is one."""
+        first, last = float(self.atoms.values[0]), float(self.atoms.values[-1])
+        step = (last - first) / (self.size - 1)
+        place = xp.round((points - first) / step)
+        there = (abs((points - first) / step - place) <= most_off) & (place >= 0)
+        return xp.clip(place, 0, self.size - 1).astype("int64"), there
 
     def inside(self, points: Any) -> Any:
         """Which elements, of any shape, may have a density."""
@@ -258,8 +310,11 @@ class Masses(NamedTuple):
 
     def put(self, y: np.ndarray, logs: list[np.ndarray], rng: np.random.Generator) -> np.ndarray:
         """Draws (k, e) of the density, with values that have probabilities in the place of some."""
-        up_to = np.cumsum(np.exp(np.hstack(logs)), axis=1)
-        numbers = np.sum(rng.random(y.shape)[:, :, None] > up_to[:, None, : len(logs) - 1], axis=2)
+        up_to = np.cumsum(np.exp(np.hstack(logs)), axis=1)[:, : len(logs) - 1]
+        # One search in the cumulated probabilities of all rows, one above the other.
+        above = np.arange(len(y))[:, None]
+        found = np.searchsorted((above + up_to).reshape(-1), above + rng.random(y.shape))
+        numbers = found - above * up_to.shape[1]
         return np.where(numbers < self.size, np.append(self.atoms.values, 0.0)[numbers], y)
 
 
@@ -269,6 +324,8 @@ def fit_masses(
     """Fit the logits by how many elements of a row have each value, of those that have none before."""
     # Shapes: theta (n, q); points (n, e).
     number = atoms.number(points)
+    if not np.any(number == len(atoms.values)) and len(atoms.values) > MOST_APART:
+        return _fit_counts(theta, number, atoms, rng, effort)
     left, logits = np.full(len(points), points.shape[1]), list[Logit]()
     whole = Inputs(theta, np.zeros((len(theta), 1)))
     others = points[number == len(atoms.values)]
@@ -283,6 +340,45 @@ def fit_masses(
         highest if len(others) and highest > others.max() else np.inf,
     )
     return Masses(atoms, tuple(logits), ends, float(np.median(others)) if len(others) else 0.0)
+
+
+def counted(number: np.ndarray, size: int) -> np.ndarray:
+    """How many elements of each row of places (n, e) have each of so many, shape (n, size)."""
+    rows = np.repeat(np.arange(len(number)), number.shape[1])
+    inside = number.reshape(-1) < size
+    places = rows[inside] * size + number.reshape(-1)[inside]
+    return np.bincount(places, minlength=len(number) * size).reshape(len(number), size)
+
+
+MOST_APART = 5
+"""Values of which each has a logit of its own: as many as `Atoms.of` takes beside a density."""
+
+
+def _fit_counts(
+    theta: np.ndarray,
+    number: np.ndarray,
+    atoms: Atoms,
+    rng: np.random.Generator,
+    effort: Effort,
+    *,
+    # Counts of a row at which it is asked how many of its elements are higher.
+    counts_of_a_row: int = 3,
+) -> Masses:
+    """Fit one function of the parameters and the count to how many elements of a row are higher."""
+    # Shapes: number (n, e).
+    last = len(atoms.values) - 1
+    reached = counted(number, last + 1)[:, ::-1].cumsum(axis=1)[:, ::-1]
+    levels = np.log1p(np.arange(last))
+    levels = (levels - levels.mean()) / max(levels.std(), 1e-300)
+    asked = rng.random((len(number), last)) * (reached[:, :last] > 0)
+    rows = np.repeat(np.arange(len(number)), min(counts_of_a_row, last))
+    places = np.argsort(-asked, axis=1)[:, : min(counts_of_a_row, last)].reshape(-1)
+    there = asked[rows, places] > 0
+    rows, places = rows[there], places[there]
+    inputs = Inputs(theta[rows], levels[places, None])
+    beyond, of = reached[rows, places + 1], reached[rows, places]
+    logit, _ = fit_part(inputs, beyond, inputs, rng, effort, of)
+    return Masses(atoms, (logit,), (-np.inf, np.inf), 0.0, levels)
 
 
 def fit_exchangeable(
