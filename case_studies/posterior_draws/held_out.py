@@ -93,11 +93,7 @@ def main() -> None:
     for seed in arguments.seeds:
         for name, columns in (("select", statistics), (f"select, {USELESS} useless statistics more", noisy)):
             started = time.perf_counter()
-            chosen = pk.select(
-                table_of(parameters[:n], columns[:n]),
-                random_seed=seed,
-                progressbar=False,
-            )
+            chosen = pk.select(table_of(parameters[:n], columns[:n]), random_seed=seed, progressbar=False)
             seconds = time.perf_counter() - started
             reason = chosen.selection_.chosen.label  # type: ignore[attr-defined]
             add(f"{name} (seed {seed}): {reason}", chosen, seconds, (parameters[-k:], columns[-k:]))

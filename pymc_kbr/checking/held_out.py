@@ -29,11 +29,7 @@ class HeldOut:
 
 
 def hold_out(
-    estimator: Estimator,
-    table: ReferenceTable,
-    rows: int,
-    around: ArrayLike | None,
-    rng: np.random.Generator,
+    estimator: Estimator, table: ReferenceTable, rows: int, around: ArrayLike | None, rng: np.random.Generator
 ) -> HeldOut:
     """Hold rows out of a table and fit an estimator to the others."""
     refuse_sets(table)

@@ -474,12 +474,7 @@ class Localised(RuleEstimator):
         choice = self._choose(self.neighbours_, self._prior_weights(rng))
         self.kernel_, self._ridge = choice.kernel, choice.ridge
         self.regularisation_ = self._ridge / self.neighbours_
-        self._regressions = LocalRegressions(
-            self.kernel_,
-            self._ridge,
-            self.neighbours_,
-            self.centred,
-        )
+        self._regressions = LocalRegressions(self.kernel_, self._ridge, self.neighbours_, self.centred)
         self._units = kernel_units(self.kernel_)
         self.table_.nearest(self.neighbours_, self._units)  # the tree is grown here
 

@@ -136,9 +136,7 @@ def build_table(
 
 
 def scaled(
-    rows: CheckedRows,
-    scale: bool | str | Summary = True,
-    draws: tuple[np.ndarray, np.ndarray] | None = None,
+    rows: CheckedRows, scale: bool | str | Summary = True, draws: tuple[np.ndarray, np.ndarray] | None = None
 ) -> FittedTable:
     """Rows that were checked, in the scale that an estimator asks for: see `build_table`."""
     theta, x, kept = rows.parameters, rows.statistics, rows.carrying

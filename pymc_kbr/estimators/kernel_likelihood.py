@@ -36,12 +36,7 @@ from pymc_kbr.estimators.checks import (
 )
 from pymc_kbr.estimators.estimator import Estimator, LogDensity, RowWeights
 from pymc_kbr.estimators.fitted_table import FittedTable
-from pymc_kbr.estimators.likelihood.autoregressive import (
-    MOST_SPARINGLY,
-    NOTHING_KNOWN,
-    Autoregressive,
-    Known,
-)
+from pymc_kbr.estimators.likelihood.autoregressive import MOST_SPARINGLY, NOTHING_KNOWN, Autoregressive, Known
 from pymc_kbr.estimators.likelihood.basis import ParameterScale
 from pymc_kbr.estimators.likelihood.checks import (
     FunctionOfParameters,
@@ -72,13 +67,7 @@ from pymc_kbr.estimators.likelihood.evaluation import (
 )
 from pymc_kbr.estimators.likelihood.exchangeable import Exchangeable
 from pymc_kbr.estimators.likelihood.form import Prepared
-from pymc_kbr.estimators.likelihood.incomplete import (
-    Limits,
-    Part,
-    part_evaluation,
-    parts_of,
-    prepare_between,
-)
+from pymc_kbr.estimators.likelihood.incomplete import Limits, Part, part_evaluation, parts_of, prepare_between
 from pymc_kbr.estimators.likelihood.linear_statistics import LinearStatistics
 from pymc_kbr.estimators.likelihood.location_scale import LocationScale
 from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density, free_log_density, start_rows

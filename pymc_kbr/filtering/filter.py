@@ -31,11 +31,7 @@ from pymc_kbr.filtering.recursion import Belief, How, Recursion
 from pymc_kbr.filtering.settings import FREE, FilterSettings, GivenSettings, of_family
 from pymc_kbr.filtering.smoothing import choose_belief
 from pymc_kbr.filtering.training import Training, Units, evenly_spaced
-from pymc_kbr.filtering.transition_parameters import (
-    Candidates,
-    TransitionParameters,
-    learnt_parameters,
-)
+from pymc_kbr.filtering.transition_parameters import Candidates, TransitionParameters, learnt_parameters
 from pymc_kbr.filtering.transitions import RULES
 from pymc_kbr.filtering.validation import (
     NUMBERS,

@@ -439,10 +439,7 @@ def to_arviz(
         attrs=attrs,
     )
     weighted = xr.Dataset(
-        {
-            "state": (("atom", "state_dim"), states.atoms.points),
-            "weight": (("time", "atom"), states.weights),
-        },
+        {"state": (("atom", "state_dim"), states.atoms.points), "weight": (("time", "atom"), states.weights)},
         coords=coords,
         attrs=attrs,
     )

@@ -238,11 +238,7 @@ class Dependences:
 
 
 def _by_blocks(
-    x: np.ndarray,
-    y: np.ndarray,
-    kernels: tuple[Kernel, Kernel],
-    block: int | None,
-    rng: np.random.Generator,
+    x: np.ndarray, y: np.ndarray, kernels: tuple[Kernel, Kernel], block: int | None, rng: np.random.Generator
 ) -> TestResult:
     """The mean of the unbiased statistic over blocks of rows."""
     count = block_sizes(len(x), block, least=5)

@@ -350,11 +350,7 @@ class Linear(Composable):
 # --- kernels by name ---
 
 
-FAMILIES: dict[str, Callable[[float], Kernel]] = {
-    "gaussian": Gaussian,
-    "laplace": Laplace,
-    "matern": Matern,
-}
+FAMILIES: dict[str, Callable[[float], Kernel]] = {"gaussian": Gaussian, "laplace": Laplace, "matern": Matern}
 """From a name to the kernels of that family, one for each bandwidth."""
 
 

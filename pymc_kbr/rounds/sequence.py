@@ -155,11 +155,7 @@ class Rounds:
 
     def _simulate(self, size: int, proposal: Proposal | None, seed: int) -> None:
         options = dataclasses.replace(
-            self.options,
-            draws=size,
-            random_seed=seed,
-            proposal=proposal,
-            store=self._path(len(self.tables)),
+            self.options, draws=size, random_seed=seed, proposal=proposal, store=self._path(len(self.tables))
         )
         self._add(options, proposal)
 

@@ -17,13 +17,7 @@ from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.estimators.prior_weights import ratio_of_draws
-from pymc_kbr.selection.select import (
-    check_candidates,
-    choose,
-    chosen_before,
-    number_held_out,
-    on_all_rows,
-)
+from pymc_kbr.selection.select import check_candidates, choose, chosen_before, number_held_out, on_all_rows
 from pymc_kbr.simulation.prior.log_density import LogDensity
 from pymc_kbr.simulation.prior.new_prior import NewPrior
 from pymc_kbr.simulation.progress import working

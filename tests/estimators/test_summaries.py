@@ -133,11 +133,7 @@ def _slopes(x, targets, weights, penalty):
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("scale", "noise"),
-    [
-        ("linear_posterior_mean", 1200),
-        ("joint_posterior_mean", 150),
-        ("posterior_mean", 40),
-    ],
+    [("linear_posterior_mean", 1200), ("joint_posterior_mean", 150), ("posterior_mean", 40)],
 )
 def test_intervals_hold_with_about_as_many_statistics_as_rows(scale, noise, rng):
     n, held_out = 800, 300

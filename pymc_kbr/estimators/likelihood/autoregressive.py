@@ -11,12 +11,7 @@ import numpy as np
 from scipy.linalg import cho_solve
 
 from pymc_kbr.arrays.threads import parallel_map
-from pymc_kbr.estimators.likelihood.categorical import (
-    Categorical,
-    Hurdles,
-    fit_categorical,
-    fit_hurdles,
-)
+from pymc_kbr.estimators.likelihood.categorical import Categorical, Hurdles, fit_categorical, fit_hurdles
 from pymc_kbr.estimators.likelihood.conditional_mixture import (
     ConditionalMixture,
     fit_conditional_mixture,
@@ -127,13 +122,7 @@ class Autoregressive:
         return np.concatenate(blocks) if blocks else np.zeros((0, points.shape[1]))
 
     def _log_density(
-        self,
-        theta: Any,
-        points: Any,
-        xp: Any,
-        *,
-        shared: bool,
-        moved: Mapping[int, np.ndarray] | None = None,
+        self, theta: Any, points: Any, xp: Any, *, shared: bool, moved: Mapping[int, np.ndarray] | None = None
     ) -> Any:
         total, size = 0.0, len(self.pasts)
         cells = [j for j, grid in enumerate(self.grids) if grid is not None]
@@ -231,12 +220,7 @@ def without_unseen(form: Autoregressive, kept: np.ndarray) -> Autoregressive | N
     grids = tuple(form.grids[j] for j in single) if form.grids else ()
     order = tuple(places[j] for j in form.order if j in places)
     return Autoregressive(
-        tuple(form.conditionals[j] for j in single),
-        pasts,
-        series,
-        inputs,
-        order,
-        grids if any(grids) else (),
+        tuple(form.conditionals[j] for j in single), pasts, series, inputs, order, grids if any(grids) else ()
     )
 
 

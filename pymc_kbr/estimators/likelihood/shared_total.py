@@ -109,12 +109,7 @@ class Left:
 
     @classmethod
     def of(
-        cls,
-        values: np.ndarray,
-        members: Sequence[int],
-        grids: Sequence[Grid],
-        total: int,
-        others: Any = None,
+        cls, values: np.ndarray, members: Sequence[int], grids: Sequence[Grid], total: int, others: Any = None
     ) -> Self:
         """Of a table's values (n, e) in coordinates."""
         raw = cls(tuple(members), tuple(grids), total, 0.0, 1.0, None)

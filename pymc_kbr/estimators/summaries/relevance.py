@@ -142,11 +142,7 @@ def mean_gradients(
     """mean_i grad f(x_i) grad f(x_i)', shape (d, d), of a kernel ridge regression f of targets (n, t)."""
     median = median_heuristic(x)
     choice = choose_kernel_and_ridge(
-        x,
-        targets,
-        [Gaussian(scale * median) for scale in scales],
-        targets=targets,
-        most=rows_for_metric,
+        x, targets, [Gaussian(scale * median) for scale in scales], targets=targets, most=rows_for_metric
     )
     kernel = choice.kernel
     gram = kernel(x)

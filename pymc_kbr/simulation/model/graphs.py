@@ -96,9 +96,7 @@ def forward_batch(graph: ModelGraph) -> Program:
         for rv, v in zip(graph.free, graph.parameters.variables, strict=True)
     ]
     outputs = _batched(
-        [*graph.simulated, *graph.summaries],
-        dict(zip(graph.free, values, strict=True)),
-        values[0].shape[0],
+        [*graph.simulated, *graph.summaries], dict(zip(graph.free, values, strict=True)), values[0].shape[0]
     )
     return Program.make(values, outputs)
 

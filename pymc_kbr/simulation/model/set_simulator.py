@@ -12,11 +12,7 @@ from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.data_sets import DataSets
 from pymc_kbr.arrays.refusals import shown, whole
 from pymc_kbr.arrays.rows import as_rows
-from pymc_kbr.simulation.model.vector_simulator import (
-    check_simulator,
-    refuse_without_order,
-    vector_simulator,
-)
+from pymc_kbr.simulation.model.vector_simulator import check_simulator, refuse_without_order, vector_simulator
 
 
 @default_arithmetic

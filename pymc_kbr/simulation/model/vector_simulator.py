@@ -92,13 +92,7 @@ def vector_simulator(
     cores = ["(" + ",".join(f"p{i}_{axis}" for axis in range(t.ndim)) + ")" for i, t in enumerate(tensors)]
     signature = ",".join([*cores, "(k)"]) + "->(k)"
     return pm.Simulator(
-        name,
-        _WithoutLength(fn),
-        *tensors,
-        np.zeros(length),
-        signature=signature,
-        observed=observed,
-        **kwargs,
+        name, _WithoutLength(fn), *tensors, np.zeros(length), signature=signature, observed=observed, **kwargs
     )
 
 
