@@ -46,10 +46,8 @@ from pymc_kbr.tables.stored_table import StoredTable
 if TYPE_CHECKING:
     import pymc as pm
 
-
 FITTED: dict[int, Estimator] = {}
 """The fitted estimators of results that are still in memory, by the results' identities."""
-
 
 _WHY = {
     "draws are independent, so that nothing is tuned and nothing has to converge": (

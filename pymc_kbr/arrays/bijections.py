@@ -47,7 +47,6 @@ class Interval(OneToOne):
     """Each column between two bounds, either of which may be infinite or depend on other columns."""
 
     # Shapes: lower_slopes, upper_slopes (k, p).
-
     lower: tuple[float, ...]
     upper: tuple[float, ...]
     lower_slopes: tuple[tuple[float, ...], ...] | None = None

@@ -407,7 +407,6 @@ class JointTransforms:
     """Transforms in [0, 1] of k held-out rows, uniform where the joint posteriors are calibrated."""
 
     # Shapes: highest_density (k,); tarp (k,).
-
     REGIONS: ClassVar[tuple[str, str]] = ("highest_density", "tarp")
 
     highest_density: np.ndarray
@@ -423,7 +422,6 @@ class Recovery:
     """True values of k held-out rows beside quantiles of their posteriors."""
 
     # Shapes: truths (k, p); quantiles (k, 3, p).
-
     LEVELS: ClassVar[tuple[float, float, float]] = (0.05, 0.5, 0.95)
 
     truths: np.ndarray

@@ -66,7 +66,6 @@ class Coarseness:
     """A posterior against that of a likelihood that is learnt from the rows nearest to it."""
 
     # Shapes: moved (p,); resized (p,).
-
     moved: np.ndarray
     resized: np.ndarray
     simulations: float

@@ -22,7 +22,6 @@ class HeldOut:
     """A table's rows in two parts."""
 
     # Shapes: rows (k,); fitted (m,).
-
     rows: np.ndarray
     fitted: np.ndarray
     estimator: Estimator

@@ -24,7 +24,6 @@ class Signs:
     """What warnings about a posterior are computed from."""
 
     # Shapes: edges (2, p); cut (2, p).
-
     support: ObservationSupport
     pvalue: float
     outliers: list[Outliers]

@@ -647,7 +647,6 @@ class ScoredPosterior:
     """What is scored of a posterior."""
 
     # Shapes: mean (p,); draws (m, p); atoms (a, p); weights (a,); mode (p,).
-
     mean: np.ndarray
     draws: np.ndarray
     atoms: np.ndarray

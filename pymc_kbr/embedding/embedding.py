@@ -18,7 +18,6 @@ class Atoms:
     """Points with a kernel; shared by all embeddings on them, with their Gram matrix."""
 
     # Shapes: points (m, p).
-
     points: np.ndarray
     kernel: Kernel
     # Up to which Gram matrices are formed whole; above, they are factored,
@@ -58,7 +57,6 @@ class Embedding:
     """The element sum_i w_i k(., y_i) of the kernel's space."""
 
     # Shapes: weights (m,).
-
     atoms: Atoms
     weights: np.ndarray
 

@@ -26,7 +26,6 @@ class Maximum:
     """Where a search ended."""
 
     # Shapes: lengthscale (D,).
-
     lengthscale: np.ndarray
     log_likelihood: float
     at_edge: bool
@@ -42,7 +41,6 @@ class LearntLengthscale:
     """The lengthscales of the highest marginal likelihood, and the other maxima."""
 
     # Shapes: scanned, likelihoods (s,); units (D,).
-
     maxima: tuple[Maximum, ...]
     rows: int
     scanned: np.ndarray

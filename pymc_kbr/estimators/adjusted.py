@@ -383,7 +383,6 @@ class MovableRows:
     """Rows that may be moved, in the unconstrained space."""
 
     # Shapes: points (m, p); free (m, r); inside (m,); number (m,).
-
     points: np.ndarray
     free: np.ndarray
     inside: np.ndarray

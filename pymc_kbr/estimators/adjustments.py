@@ -152,7 +152,6 @@ class LocalLine(NamedTuple):
     """A weighted linear regression about an observation: what is expected there, and what is left of rows."""
 
     # Shapes: here (q,); residuals (m, q); design (m, 1 + d); inverse (1 + d, m).
-
     here: np.ndarray
     residuals: np.ndarray
     design: np.ndarray

@@ -224,7 +224,6 @@ class WithPrior(RuleEstimator):
     """A conditional mean under a prior that is given by draws."""
 
     # Shapes: prior (l, p), or pair of such and of weights of shape (l,).
-
     takes_draws = True
 
     def __init__(

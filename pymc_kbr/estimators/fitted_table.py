@@ -33,7 +33,6 @@ class FittedTable:
 
     # Shapes: statistics (n, q); parameters (n, p); rows (n,); ratio (n,); draws (l, p) and (l,); first (d,);
     # raw (n, d).
-
     streamed: ClassVar[bool] = False
     deviation: ClassVar[Any] = None
 

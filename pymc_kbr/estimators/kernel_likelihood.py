@@ -469,7 +469,6 @@ class Ranks(NamedTuple):
     """Ranks from 0 to 1 of each parameter, interpolated between quantiles: no tail stretches them."""
 
     # Shapes: knots (k, p); slopes (k - 1, p).
-
     knots: np.ndarray
     slopes: np.ndarray
 
@@ -492,7 +491,6 @@ class Near(NamedTuple):
     """Whether all parameters together are near one of some rows, along uncorrelated axes of unit variance."""
 
     # Shapes: centre (p,); axes (p, p); anchors (m, p).
-
     centre: np.ndarray
     axes: np.ndarray
     anchors: np.ndarray
@@ -540,7 +538,6 @@ class Pairs(NamedTuple):
     """Whether each two parameters lie in, or beside, a cell of their ranks that has rows."""
 
     # Shapes: cells (p,); first, second (q,); near (q, c, c).
-
     cells: np.ndarray
     first: np.ndarray
     second: np.ndarray
@@ -1784,7 +1781,6 @@ class Start(NamedTuple):
     """Rows that stand for the prior."""
 
     # Shapes: rows (n, p); described (n, w); log_weights (n,).
-
     rows: np.ndarray
     described: np.ndarray
     log_weights: np.ndarray | None

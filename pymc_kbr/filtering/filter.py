@@ -557,7 +557,6 @@ class DrawnTransition:
     """Draws of next states in the filter's scale."""
 
     # Shapes: centre, scale (p,).
-
     function: Callable[..., Any]
     controlled: bool
     centre: np.ndarray

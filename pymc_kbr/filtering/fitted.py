@@ -40,7 +40,6 @@ from pymc_kbr.posterior.posterior import PosteriorWarning
 
 # --- unreliable steps ---
 
-
 REASONS = {
     "outside": "with an observation or a mean beyond the training rows",
     "effective_sample_size": "with an effective sample size below one: negative weights cancel the others",
@@ -56,7 +55,6 @@ class Surroundings:
     """
 
     # Shapes: trained (n, d).
-
     def __init__(
         self,
         trained: np.ndarray,
@@ -181,7 +179,6 @@ class PathsOfWeights:
     """Draws of whole paths among the training states."""
 
     # Shapes: filtered (T, N); states (N, p), in the user's units.
-
     back: BackwardPass
     filtered: np.ndarray
     controls: np.ndarray | None

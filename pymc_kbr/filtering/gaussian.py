@@ -44,7 +44,6 @@ class Mean:
     """A linear regression, plus a kernel regression of what it leaves where that is better on evidence."""
 
     # Shapes: x (n, q); y (n, t); residuals (n, t), of rows that are left out.
-
     def __init__(self, x: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> None:
         self._centre = x.mean(axis=0)
         centred = x - self._centre
@@ -77,7 +76,6 @@ class Noise:
     """The errors about a mean: a covariance, local where that is better, in the shape of a mixture."""
 
     # Shapes: x (n, q); residuals (n, t); unit (t,), the targets' deviations.
-
     def __init__(
         self,
         x: np.ndarray,
@@ -207,7 +205,6 @@ class Step(NamedTuple):
     """One step ahead: components of the prediction, and the covariance of the state with its mean."""
 
     # Shapes: shares (k,); means (k, p); covariances (k, p, p); cross (p, p).
-
     shares: np.ndarray
     means: np.ndarray
     covariances: np.ndarray
@@ -221,7 +218,6 @@ class Seen(NamedTuple):
     """
 
     # Shapes: shares (k, l); means (k, l, d); covariances (k, l, d, d); cross (k, p, d).
-
     shares: np.ndarray
     means: np.ndarray
     covariances: np.ndarray

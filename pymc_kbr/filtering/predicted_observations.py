@@ -94,7 +94,6 @@ class KernelScore:
     """The kernel score of predictions, in a Gaussian kernel of median bandwidth on the training rows."""
 
     # Shapes: trained (n, d).
-
     def __init__(self, trained: np.ndarray) -> None:
         self._trained, self._kernel = trained, Gaussian(median_heuristic(trained))
         self._of_columns: dict[bytes, Atoms] = {}

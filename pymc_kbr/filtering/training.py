@@ -45,7 +45,6 @@ class Training:
     """States with three lists of row numbers into them."""
 
     # Shapes: states (N, p); pairs (n,); observations (n, d); previous, following (m,); controls (m, c).
-
     states: np.ndarray
     pairs: np.ndarray
     observations: np.ndarray
@@ -331,7 +330,6 @@ class Units:
     """Centres and deviations of the training's columns."""
 
     # Shapes: centre, deviation (p,); control_centre, control_deviation (c,).
-
     centre: np.ndarray
     deviation: np.ndarray
     observations: Summary

@@ -126,7 +126,6 @@ class PivotFeatures:
     """f(x) = L^-1 k(pivots, x), with L the factor's rows at its pivots."""
 
     # Shapes: pivots (r, d); triangle (r, r).
-
     kernel: Kernel
     pivots: np.ndarray
     triangle: np.ndarray

@@ -34,7 +34,6 @@ class LowRankGram(Gram):
     # Shapes: features (n, r).
     # features: F.
     # feature_map: From points (k, d) to their features (k, r); of the n points themselves it gives F.
-
     features: np.ndarray
     feature_map: Callable[[np.ndarray], np.ndarray]
 
@@ -226,7 +225,6 @@ class StreamedWoodbury(Operator):
     """S (S F F' S + ridge I)^-1 S, in a pass or two."""
 
     # Shapes: scale (n,).
-
     gram: StreamedGram
     scale: np.ndarray | None
     factor: tuple[np.ndarray, bool]
@@ -253,7 +251,6 @@ class StreamedSpectral(Operator):
     """L F (M^2 + delta I)^-1 F' L with M = F' L F = V diag(m) V', in a pass or two."""
 
     # Shapes: scale (n,); values, vectors (r,), (r, r).
-
     gram: StreamedGram
     scale: np.ndarray
     values: np.ndarray
@@ -330,7 +327,6 @@ class LandmarkFeatures:
     """f(x) = diag(s)^(-1/2) V' k(z, x) of landmarks z, with k(z, z) = V diag(s) V'."""
 
     # Shapes: landmarks (m, d); mix (m, r).
-
     kernel: Kernel
     landmarks: np.ndarray
     mix: np.ndarray

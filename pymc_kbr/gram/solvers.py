@@ -192,7 +192,6 @@ class BlockGram(Gram):
     """Blocks of rows, each with its own regression; what they predict is averaged."""
 
     # Shapes: points (n, d); base (n,).
-
     kernel: Kernel
     points: np.ndarray
     blocks: tuple[np.ndarray, ...]

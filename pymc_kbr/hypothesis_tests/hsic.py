@@ -151,7 +151,6 @@ class Side:
     """A Gram matrix (n, n), or a factor (n, r) of it, with what permutations do not change."""
 
     # Shapes: gram (n, n); factor (n, r).
-
     def __init__(self, gram: np.ndarray | None, factor: np.ndarray | None) -> None:
         self.gram, self.factor = gram, factor
         self._order, self._reordered = np.empty(0), np.empty((0, 0))

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from pymc_kbr.tables.reference_table import ReferenceTable
 
-
 ARVIZ_MAJOR = int(version("arviz").split(".")[0])
 
 WEIGHTED_ATOMS = "weighted_atoms_data"
@@ -380,7 +379,6 @@ class PriorRows:
     """Which rows, and what they are."""
 
     # Shapes: rows (k,).
-
     rows: np.ndarray
     words: str
 

@@ -27,7 +27,6 @@ from pymc_kbr.tables.stored_table import StoredTable
 FEW = 100.0
 """Effective sample size of the density ratio below which a warning is given."""
 
-
 Candidates = Sequence[str | Estimator] | None
 """What `sample_abc` hands on to a choice."""
 

@@ -160,7 +160,6 @@ class Scoring:
     """Scores posteriors at held-out rows, in the deviations of the parameters."""
 
     # Shapes: truth (r, p); observed (r, d); unit (p,); order (h,).
-
     truth: np.ndarray
     observed: np.ndarray
     unit: np.ndarray

@@ -176,7 +176,6 @@ class Candidate:
 
     # Shapes: scores (r,) of the held-out rows whose numbers are rows (r,), some of them more than once;
     # covered (p,).
-
     label: str
     estimator: Estimator
     scores: np.ndarray = field(default_factory=lambda: np.empty(0))

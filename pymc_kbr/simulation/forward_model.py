@@ -294,7 +294,6 @@ class PilotRun:
     """The first rows, simulated one by one."""
 
     # Shapes: parameters (t, p).
-
     parameters: np.ndarray
     chunk: Chunk
     outputs: dict[int, list[np.ndarray]]

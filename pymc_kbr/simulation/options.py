@@ -112,7 +112,6 @@ class InMemory:
     """Arrays of the whole table."""
 
     # Shapes: parameters (draws, p); statistics (draws, d).
-
     def __init__(self, draws: int, chunk_rows: int, graph: ModelGraph) -> None:
         self.parameters = np.empty((draws, graph.parameters.size))
         self.statistics = np.empty((draws, graph.statistics.size))

@@ -123,7 +123,6 @@ class Failures:
     """The simulations that gave no usable statistics."""
 
     # Shapes: rows (f,); parameters (f, p); prior_ratio (f,).
-
     rows: np.ndarray
     parameters: np.ndarray
     messages: tuple[str, ...]

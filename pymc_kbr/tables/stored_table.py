@@ -372,7 +372,6 @@ class StoredRows:
     """One side of a stored table, read a part at a time."""
 
     # Shapes: kept (n,).
-
     store: TableStore
     side: str
     kept: np.ndarray | None

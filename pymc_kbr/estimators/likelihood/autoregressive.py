@@ -434,7 +434,6 @@ class Past:
     """Which earlier statistics a conditional sees, and their units."""
 
     # Shapes: centre, scale (l,).
-
     columns: tuple[int, ...]
     centre: np.ndarray
     scale: np.ndarray
@@ -484,7 +483,6 @@ class Series:
     """The same conditional of x_j for all j from `start` on, given some lags and perhaps the time j."""
 
     # Shapes: centre, scale (l,).
-
     conditional: Conditional
     lags: tuple[int, ...]
     start: int

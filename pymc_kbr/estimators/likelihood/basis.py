@@ -21,7 +21,6 @@ class Landmarks:
     """Gaussian kernels at some points, each with a bandwidth of its own along each parameter."""
 
     # Shapes: centres (l, q); precisions (l, q); directions (q, q).
-
     centres: np.ndarray
     precisions: np.ndarray
     directions: np.ndarray | None = None
@@ -77,7 +76,6 @@ class Basis:
     """Combinations of raw functions whose mean squares over the rows are one, and products zero."""
 
     # Shapes: mix (1 + q + l, f); penalties (f,).
-
     landmarks: Landmarks
     mix: np.ndarray
     penalties: np.ndarray
@@ -175,7 +173,6 @@ class ParameterScale:
     """Logarithms of the distance to a bound where these are less skewed, and units of deviations."""
 
     # Shapes: sign (p,); bound (p,); centre, unit (p,).
-
     sign: np.ndarray
     bound: np.ndarray
     centre: np.ndarray

@@ -125,7 +125,6 @@ class Hurdles:
     """
 
     # Shapes: lower, upper (v,), of the lowest v - 1 values and of the first of the others.
-
     lower: np.ndarray
     upper: np.ndarray
     logits: tuple[Logit, ...]

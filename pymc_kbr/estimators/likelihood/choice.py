@@ -39,7 +39,6 @@ FORMS: dict[str, Fit] = {
 }
 """The fit of each form, by its name."""
 
-
 SPARINGLY: dict[str, Fit] = {
     "location_scale": partial(fit_location_scale, landmarks=400),
     "autoregressive": partial(fit_autoregressive, effort=SPARING),

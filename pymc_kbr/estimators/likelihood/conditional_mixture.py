@@ -32,7 +32,6 @@ class ShapeFeatures:
     """Linear and smooth functions of the inputs that matter: u and exp(-|S (u - u')|^2 / 2) R."""
 
     # Shapes: by_theta (q, s); by_past (l, s); centre (s,); landmarks (m, s); rotation (m, f).
-
     by_theta: np.ndarray
     by_past: np.ndarray
     centre: np.ndarray
@@ -55,7 +54,6 @@ class ConditionalMixture:
     """A mixture with logits, means and log deviations linear in features of the inputs."""
 
     # Shapes: slopes (f, 3 c).
-
     features: ShapeFeatures
     base: ResidualShape
     slopes: np.ndarray
@@ -261,7 +259,6 @@ class Observed(NamedTuple):
     """Which numbers of rows there are, and between which ends they lie, where not all have the density."""
 
     # Shapes: there (n, e), bool; ends (n, 2).
-
     there: np.ndarray
     ends: np.ndarray
 
@@ -278,7 +275,6 @@ class FittedFunctions(NamedTuple):
     """What `fit_functions` finds; log densities of rows that are held out (h,), and their mean."""
 
     # Shapes: coefficients (f, 3 c).
-
     coefficients: np.ndarray
     held_out: float
     logs: np.ndarray

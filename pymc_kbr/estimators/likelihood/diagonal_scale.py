@@ -41,7 +41,6 @@ class DiagonalScale:
 
     # Shapes: mean_coefficients (1 + q + l, e); spread_coefficients (1 + q + s, e); whiten (e, e); centre
     # (e,).
-
     mean: Landmarks
     spread: Landmarks
     mean_coefficients: np.ndarray
@@ -213,7 +212,6 @@ class Whitened(NamedTuple):
     """Residuals r of unit scale: z = exp(a(theta)) W r."""
 
     # Shapes: whiten (e, e); coefficients (f, e); logs (n, e); z (n, e).
-
     whiten: np.ndarray
     coefficients: np.ndarray
     logs: np.ndarray

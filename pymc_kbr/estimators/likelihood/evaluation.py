@@ -294,7 +294,6 @@ class Trials(NamedTuple):
     """Observations of which the same statistics are there, each with its conditions."""
 
     # Shapes: conditions (n, c); counts (n,), of observations that are the same.
-
     evaluation: Evaluation
     prepared: Prepared
     conditions: np.ndarray
@@ -327,7 +326,6 @@ class AtConditions:
     """An evaluation at parameters without those that are conditions, of data sets in parts."""
 
     # Shapes: conditions, others (c,), (q,).
-
     whole: Evaluation
     conditions: np.ndarray
     others: np.ndarray
@@ -398,7 +396,6 @@ class MarginalLocationScale:
     """The density of some statistics of a `LocationScale`, of which the last one may be between two ends."""
 
     # Shapes: kept (m,).
-
     whole: LocationScale
     kept: np.ndarray
     grids: tuple[Grid | None, ...] = ()

@@ -52,7 +52,6 @@ class Exchangeable:
     """
 
     # Shapes: level_coefficients (1 + q + l, 2); law_coefficients (1 + q + l, 3 c), c zero without a density.
-
     size: int
     in_order: bool
     units: ElementUnits
@@ -423,7 +422,6 @@ class OrderStatistics:
     """
 
     # Shapes: kept (m,).
-
     whole: Exchangeable
     kept: np.ndarray
 
@@ -583,7 +581,6 @@ class Elements:
     """Data sets in some units, and the functions of the parameters by which their mixture may move."""
 
     # Shapes: level_coefficients (1 + q + l, 2); z, slopes, quantiles (n, e); features (n, f); weights (n,).
-
     units: ElementUnits
     level: Landmarks
     level_coefficients: np.ndarray

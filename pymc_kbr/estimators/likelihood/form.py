@@ -38,7 +38,6 @@ class Prepared(NamedTuple):
     """Observed statistics in the units of the fit."""
 
     # Shapes: points (n, s, e); log_volume (n, s); scaled (n, d).
-
     points: np.ndarray
     log_volume: np.ndarray
     scaled: np.ndarray | None = None

@@ -29,7 +29,6 @@ class Limits(NamedTuple):
     """Where statistics are censored: a value at a limit says that it lies there or beyond."""
 
     # Shapes: lower, upper () or (n,), by the number of a statistic.
-
     lower: dict[int, np.ndarray]
     upper: dict[int, np.ndarray]
     size: int
@@ -129,7 +128,6 @@ class Part(NamedTuple):
     """Some of the observations, and the evaluation that they have: others of their statistics are missing."""
 
     # Shapes: rows (m,), numbers of the observations.
-
     evaluation: Evaluation
     rows: np.ndarray
     prepared: Prepared
@@ -202,7 +200,6 @@ class Node(NamedTuple):
     """A piece of the range of a hidden statistic: a value in it, its ends, and where it is empty."""
 
     # Shapes: all (n,); in the statistic's own units.
-
     value: np.ndarray
     lower: np.ndarray
     upper: np.ndarray

@@ -22,7 +22,6 @@ class LinearStatistics:
     """Statistics that others determine: together they have no density, and the others have one."""
 
     # Shapes: columns, constants, deviations (m,); coefficients (d, m), zero but for members.
-
     columns: np.ndarray
     constants: np.ndarray
     coefficients: np.ndarray

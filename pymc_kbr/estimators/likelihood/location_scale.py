@@ -39,7 +39,6 @@ class LocationScale:
     """x = m(theta) + (T(theta) W)^-1 z, with W constant, T lower triangular and z of a normal mixture."""
 
     # Shapes: mean_coefficients (1 + q + l, e); spread_coefficients (1 + q + s, e + e * e); whiten (e, e).
-
     mean: Landmarks
     spread: Landmarks
     mean_coefficients: np.ndarray
@@ -211,7 +210,6 @@ class _Shape(NamedTuple):
     """What is fitted to residuals."""
 
     # Shapes: whiten (e, e); coefficients (f, e + b); factors (n, e, e).
-
     whiten: np.ndarray
     below: Below
     coefficients: np.ndarray
@@ -270,7 +268,6 @@ class ResidualDensity(NamedTuple):
     """The density of residuals c (n, e) at n rows: that of z = A c under a mixture."""
 
     # Shapes: factors (n, e, e).
-
     factors: np.ndarray
     mixture: NormalMixture
 
@@ -296,7 +293,6 @@ class _PenalisedRegression:
     """Penalised likelihood of the coefficients of the smoothest functions."""
 
     # Shapes: features (n, f); penalties (f, e); points (n, e).
-
     features: np.ndarray
     penalties: np.ndarray
     points: np.ndarray

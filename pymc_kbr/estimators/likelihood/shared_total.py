@@ -98,7 +98,6 @@ class Left:
     """What a count is learnt given: those before it that share its total leave so much, and others."""
 
     # Shapes: centre, scale ().
-
     members: tuple[int, ...]
     grids: tuple[Grid, ...]
     total: int

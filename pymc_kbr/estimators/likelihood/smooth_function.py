@@ -18,7 +18,6 @@ class SmoothFunction:
     """A function of parameters and earlier statistics: linear, and in the space of a product kernel."""
 
     # Shapes: coefficients (m,); theta_slopes, past_slopes (q,), (l,).
-
     kernel: ProductKernel
     landmarks: Inputs
     coefficients: np.ndarray
@@ -50,7 +49,6 @@ class WhitenedBasis:
     """Whitened features of a kernel: their coefficients have the unit prior."""
 
     # Shapes: features (n, m + 1 + q + l).
-
     def __init__(self, kernel: ProductKernel, inputs: Inputs, landmarks: Inputs) -> None:
         self.kernel, self.landmarks = kernel, landmarks
         self._unwhiten = inverse_lower(np.linalg.cholesky(with_jitter(kernel(landmarks, landmarks))))
@@ -252,7 +250,6 @@ class Inputs(NamedTuple):
     """What a conditional depends on."""
 
     # Shapes: theta (n, q); past (n, l).
-
     theta: np.ndarray
     past: np.ndarray
 
@@ -294,7 +291,6 @@ class ProductKernel:
     """k = exp(-|D (t - t')|^2 / 2) (level + (a x)' (a x') + bump exp(-|E (x - x')|^2 / 2))."""
 
     # Shapes: theta_scales (q,); past_scales, slopes (l,).
-
     theta_scales: np.ndarray
     past_scales: np.ndarray
     slopes: np.ndarray
@@ -398,7 +394,6 @@ class RegressionEvidence:
     """
 
     # Shapes: targets (n,); deviations (n,).
-
     inputs: Inputs
     landmarks: Inputs
     targets: np.ndarray

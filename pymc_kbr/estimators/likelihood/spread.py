@@ -16,7 +16,6 @@ from pymc_kbr.kernels import median_heuristic
 LARGEST_LOG = 12.0
 """Of the factor's diagonal, over that of all rows: beyond it a spread is not learnt but extrapolated."""
 
-
 LOG_CHI_SQUARE = 1.2703628
 """Minus the mean of the logarithm of a squared standard normal variable: the logarithm of two, plus Euler's
 constant.
@@ -27,7 +26,6 @@ class Below(NamedTuple):
     """Entries of a unit triangular matrix."""
 
     # Shapes: rows, columns (b,); constants (b,).
-
     rows: np.ndarray
     columns: np.ndarray
     constants: np.ndarray
@@ -203,7 +201,6 @@ class Frame(NamedTuple):
     """Residuals in which a factor is looked for."""
 
     # Shapes: whiten (e, e).
-
     whiten: np.ndarray
     below: Below
 

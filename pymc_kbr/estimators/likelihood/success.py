@@ -22,7 +22,6 @@ class Success:
     """P(success | parameters), and what a failure means."""
 
     # Shapes: draws (l, p) and (l,).
-
     logit: Logit
     of_parameters: ParameterScale
     atoms: tuple[tuple[int, float], ...]
@@ -130,7 +129,6 @@ class RowWeighting:
     """The weights with which a table's rows, all of which succeeded, represent its prior."""
 
     # Shapes: ratio (n,).
-
     ratio: np.ndarray | None
     success: Success | None
 

@@ -17,7 +17,6 @@ class Tempered:
     # Shapes: particles (k, m, q); log_likelihood (k, m); log_evidence (k,); effective_sample_size (k,);
     # ancestors (k,); acceptance (k,); unique (k,); sweeps (k,); evaluations (k,); undefined (k,); forgotten
     # (k,); capped (k,).
-
     particles: np.ndarray
     log_likelihood: np.ndarray
     log_evidence: np.ndarray
@@ -228,7 +227,6 @@ class Sample(NamedTuple):
 
     # Shapes: free (b, n, q); values, prior, log_weights (b, n), at temperature zero; labels (n,), equal where
     # points of all observations are.
-
     free: np.ndarray
     values: np.ndarray
     prior: np.ndarray
@@ -295,7 +293,6 @@ class Beginning(NamedTuple):
     """Particles of k observations at their first temperatures."""
 
     # Shapes: free (k, m, q); values, prior, ancestor, label (k, m); temperature, log_evidence, size (k,).
-
     free: np.ndarray
     values: np.ndarray
     prior: np.ndarray
@@ -918,8 +915,8 @@ def next_step(
     smallest_step: float = 1e-20,
 ) -> np.ndarray:
     """The largest step of temperature after which the effective size is still `size`."""
-    # Shapes: log_likelihood (b, m); largest, size, smallest (b,); log_weights (m,) or (b, m); returned: (b,).
 
+    # Shapes: log_likelihood (b, m); largest, size, smallest (b,); log_weights (m,) or (b, m); returned: (b,).
     def size_after(step: np.ndarray) -> np.ndarray:
         return effective_size(log_weights + scaled(log_likelihood, step))
 
@@ -962,7 +959,6 @@ class Counted:
     """A log-likelihood whose impossible answers are minus infinity, and counted."""
 
     # Shapes: log_likelihood (b, m, q), observations (b,)) -> (b, m); numbers (k,).
-
     def __init__(
         self, log_likelihood: Callable[[np.ndarray, np.ndarray], np.ndarray], numbers: np.ndarray
     ) -> None:
@@ -1034,7 +1030,6 @@ class LocalMixture(NamedTuple):
     """One mixture of C components for each of b clouds in q dimensions."""
 
     # Shapes: log_weights (b, C); means (b, C, q); factors (b, C, q, q); inverses (b, C, q, q).
-
     log_weights: np.ndarray
     means: np.ndarray
     factors: np.ndarray

@@ -109,7 +109,6 @@ class Regression(NamedTuple):
     """
 
     # Shapes: landmarks (m, p); scales (p,); into (m, m); right (m, q); precisions (m,).
-
     landmarks: np.ndarray
     scales: np.ndarray
     into: np.ndarray
@@ -170,7 +169,6 @@ class ScoreCheck:
     """
 
     # Shapes: centre, unit (p,); prior (q, q); anchors (m, p); roots, products, rests (m, q, q).
-
     centre: np.ndarray
     unit: np.ndarray
     prior: np.ndarray

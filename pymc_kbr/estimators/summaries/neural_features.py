@@ -193,7 +193,6 @@ class LearntFeatures(ByColumns):
     # shape: Of images.
     # centre, deviation: Of the network's features over the rows it was fitted to.
     # losses: Step, loss of that step's rows, and squared error at the held-out rows.
-
     network: Any
     scaler: Scaler
     shape: tuple[int, ...] | None

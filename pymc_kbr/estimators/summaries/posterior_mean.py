@@ -36,7 +36,6 @@ class PosteriorMean(Estimates):
     # `Relevance` instead of the linear one of [1], section 3.
     # [1] P. Fearnhead, D. Prangle, Constructing summary statistics for approximate Bayesian computation:
     # semi-automatic approximate Bayesian computation, J. R. Statist. Soc. B 74 (2012), 419-474.
-
     relevance: Relevance
     regression: KernelRegression
     scaler: Scaler
@@ -86,7 +85,6 @@ class LinearPosteriorMean(Estimates):
     # a minute.
     # [1] P. Fearnhead, D. Prangle, Constructing summary statistics for approximate Bayesian computation:
     # semi-automatic approximate Bayesian computation, J. R. Statist. Soc. B 74 (2012), 419-474.
-
     standardise: Scaler
     centre: np.ndarray
     regression: RidgeRegression
@@ -138,7 +136,6 @@ class JointPosteriorMean(Estimates):
     # noise.
     # [1] P. Fearnhead, D. Prangle, Constructing summary statistics for approximate Bayesian computation:
     # semi-automatic approximate Bayesian computation, J. R. Statist. Soc. B 74 (2012), 419-474.
-
     features: Features
     regression: RidgeRegression
     scaler: Scaler
@@ -181,7 +178,6 @@ class Features:
     """Centred curves of each statistic, and centred features of a kernel of their principal components."""
 
     # Shapes: centre (c,); directions (q, k).
-
     curves: Curves
     centre: np.ndarray
     directions: np.ndarray
@@ -290,7 +286,6 @@ class Curves:
     """Each statistic in its deviations, and Hermite polynomials of its normal scores."""
 
     # Shapes: quantiles (q, d); scores (q,).
-
     standardise: Scaler
     quantiles: np.ndarray
     scores: np.ndarray
@@ -343,7 +338,6 @@ class CurvedPosteriorMean(Estimates):
     # beside the statistic itself. A spread or a shape of raw data is linear in such curves, not in the data.
     # [1] P. Fearnhead, D. Prangle, Constructing summary statistics for approximate Bayesian computation:
     # semi-automatic approximate Bayesian computation, J. R. Statist. Soc. B 74 (2012), 419-474.
-
     curves: Curves
     regression: LinearPosteriorMean
     fitted_on: np.ndarray

@@ -85,7 +85,6 @@ class Relevance(ByColumns):
     # alone, is regressed, so that a statistic which only changes the spread or the number of modes counts.
     # [1] K. Fukumizu, C. Leng, Gradient-based kernel dimension reduction for regression, JASA 109 (2014),
     # 359-370.
-
     scaler: Scaler
     matrix: np.ndarray
 
@@ -169,7 +168,6 @@ class LearntLengthscales(ByColumns):
     # Bayesian learning of kernel embeddings, on at most 1000 rows: see `learn_lengthscale`. The parameters
     # are not looked at, so that an uninformative statistic counts as an informative one does: "relevance" is
     # for that.
-
     scaler: Scaler
     lengthscale: np.ndarray
 

@@ -32,7 +32,6 @@ class Transformed:
     # scaler: Of the curves' values.
     # refused: Statistics, by their numbers, that the rows of the fit would have had enter by a curve of this
     # kind, which others of the table have no value of: they enter by another one.
-
     kept: np.ndarray
     constants: np.ndarray
     cells: tuple[Cells | None, ...]
@@ -515,7 +514,6 @@ class Dependent:
     # Shapes: kept (d,).
     # kept: Statistics that vary.
     # curved: Of rows of all, in which those that are left out have no part, as if they did not vary.
-
     kept: np.ndarray
     curved: Transformed
 
@@ -583,7 +581,6 @@ class Levels(NamedTuple):
     """The values of a statistic of few values, and where their cells lie in the coordinates of a fit."""
 
     # Shapes: values (v,); lower, upper (v,); rare (v,).
-
     values: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
@@ -735,7 +732,6 @@ class Cells:
     """The intervals that one statistic's values represent."""
 
     # Shapes: values, lower, upper (v,).
-
     spacing: float
     offset: float
     values: np.ndarray

@@ -32,7 +32,6 @@ class Forest:
     """Shares of a forest's trees that vote for each model, half a tree added to each."""
 
     # Shapes: votes_out_of_bag_ (n, models).
-
     most_scored: ClassVar[int | None] = None
 
     def __init__(self, trees: int = 500) -> None:

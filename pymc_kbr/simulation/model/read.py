@@ -43,7 +43,6 @@ class ModelGraph:
     """A PyMC model as a forward simulator."""
 
     # Shapes: observed (d,).
-
     model: pm.Model
     free: list[GraphVariable]
     simulated: list[GraphVariable]

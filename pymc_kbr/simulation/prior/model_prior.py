@@ -25,7 +25,6 @@ class ModelPrior:
 
     # Shapes: draws (l, p).
     # draws: In the order of the parameters that was asked for.
-
     draws: np.ndarray
     support: Support
     _graph: ModelGraph

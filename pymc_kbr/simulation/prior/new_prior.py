@@ -23,7 +23,6 @@ class NewPrior:
     """Another prior of a table's parameters."""
 
     # Shapes: draws (l, p); ratio (n,), or None.
-
     draws: np.ndarray
     support: Support
     ratio: np.ndarray | None

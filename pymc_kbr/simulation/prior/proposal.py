@@ -28,7 +28,6 @@ class Proposal:
     # prior_share: Of the draws, at regular places, are from the prior.
     # notes: What else is kept with it in a store.
     # free_range: In the free space, the ends between which the mixture is drawn from.
-
     weights: np.ndarray
     means: np.ndarray
     covariances: np.ndarray
