@@ -285,10 +285,7 @@ def edge_messages(
     # normal posterior is then beyond them.
     cut_share: float = 0.05,
 ) -> list[tuple[str, bool]]:
-    """What there is to say of edges, and whether it is a doubt: where bounds may cut the posterior off.
-
-    At the prior's own edge the posterior is right for this prior.
-    """
+    """What there is to say of edges, and whether it is a doubt: where bounds may cut the posterior off."""
     # Shapes: draws (m, p).
     touching = bounded_share if seen.between_bounds else edge_share
     why = (

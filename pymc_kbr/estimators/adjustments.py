@@ -244,10 +244,7 @@ def regression_clouds(
     # Of more a regression takes tens of milliseconds an observation, as all else does.
     most_statistics: int = 250,
 ) -> np.ndarray | None:
-    """Near simulations, moved to each observation, (k, c, q); None where there are few, or many statistics.
-
-    An infinite parameter, on an edge of the prior, counts as the farthest one that is not.
-    """
+    """Near simulations, moved to each observation, (k, c, q); None of few, or of many statistics."""
     # Shapes: statistics (n, d), scaled; free (n, q); observed (k, d), scaled.
     n, d = statistics.shape
     size = max(nearest, rows_for_each * (d + 1))

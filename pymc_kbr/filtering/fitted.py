@@ -49,10 +49,7 @@ REASONS = {
 
 
 class Surroundings:
-    """How far rows are from those of the training, beside how far its own rows are from the other tenths.
-
-    A row is outside beyond twice the distance that 99% of the training rows have to the other tenths of it.
-    """
+    """How far rows are from those of the training, beside how far its own rows are from the other tenths."""
 
     # Shapes: trained (n, d).
     def __init__(

@@ -181,10 +181,8 @@ class Moments:
 
 @cache
 def standard_points(p: int, least: int) -> np.ndarray:
-    """Points (m, p) of mean zero and covariance one, spread evenly over the standard normal distribution.
-
-    Each has its mirror image: odd moments are exact, too.
-    """
+    """Points (m, p) of mean zero and covariance one, spread evenly over the standard normal distribution."""
+    # Each has its mirror image: odd moments are exact, too.
     power = int(np.ceil(np.log2(max(least / 2, 2 * p))))
     count = 2**power
     # Without scrambling they are multiples of 1 / count: in the middle between them none is zero.
@@ -212,10 +210,9 @@ class Step(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What is expected of an observation: components of its prediction, and their covariance with the state.
+    """What is expected of an observation: components of its prediction; covariance with the state."""
 
-    A component is one of the state's prediction (k) with one of the observation's errors (l).
-    """
+    # A component is one of the state's prediction (k) with one of the observation's errors (l).
 
     # Shapes: shares (k, l); means (k, l, d); covariances (k, l, d, d); cross (k, p, d).
     shares: np.ndarray
@@ -261,14 +258,11 @@ def sigma_points(
 
 
 class GaussianFilter:
-    """Moments of the state at each time, from learnt regressions of the next state and of the observation.
+    """Moments of the state at each time, from learnt regressions of the next state and of the observation."""
 
-    Errors are mixtures of normal components: the belief is a mixture after each update, and is merged to
-    one normal distribution before the next step (Alspach and Sorenson 1972); points with the moments of the
-    belief go through the regressions (Särkkä and Svensson 2023, chapter 8). The smoother is that of Rauch,
-    Tung and Striebel, within each component of the step ahead; shares of the components are averaged over
-    the later belief.
-    """
+    # A mixture after each update is merged before the next step (Alspach and Sorenson 1972); points with the
+    # belief's moments go through the regressions (Särkkä and Svensson 2023, chapter 8); the smoother is that
+    # of Rauch, Tung and Striebel within each component of the step ahead.
 
     def __init__(
         self, training: Training, draw: object = None, seed: int = 0, like: GaussianFilter | None = None
@@ -359,10 +353,7 @@ class GaussianFilter:
     def run(
         self, observations: np.ndarray, controls: np.ndarray | None, first: Step
     ) -> tuple[list[Moments], list[Step], list[Mixture]]:
-        """Filtered beliefs at observations (T, d), the step ahead of each but the last, and predictions.
-
-        The last are those of each observation given the ones before it.
-        """
+        """Filtered beliefs at observations (T, d), steps ahead of all but the last, and predictions."""
         beliefs: list[Moments] = []
         steps, predictions = [first], []
         for t, row in enumerate(observations):

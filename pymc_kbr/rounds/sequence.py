@@ -518,11 +518,8 @@ def proposal_of(
     notes: Mapping[str, Any],
     prior_draws: np.ndarray,
 ) -> Proposal:
-    """A normal mixture on draws of a posterior, half of it widened, with a share of the prior.
-
-    It ends where the draws of the prior and of the posterior do, each parameter by itself in the free space:
-    a simulation beyond them is of no use, and simulators fail there.
-    """
+    """A normal mixture on draws of a posterior, half of it widened, with a share of the prior."""
+    # It ends where the draws of the prior and of the posterior do: beyond them simulators fail.
     # Shapes: draws (m, p); prior_draws (n, p).
     with np.errstate(divide="ignore"):
         free, others = (support.forward(some) for some in (draws, prior_draws))

@@ -24,12 +24,7 @@ def default_candidates(
     accepted_share: float = 0.3,
     most_accepted: int = 10_000,
 ) -> tuple[list[Estimator], list[Estimator]]:
-    """Those that are always tried of n rows of d statistics, and fallbacks where no likelihood holds.
-
-    Up to `few` statistics have a learned likelihood of their own; above, it is one of the kind that many
-    statistics call for, or that of regression estimates of the parameters, which are linear above
-    `most_for_curves` (`tests.statistical.curved_summaries`).
-    """
+    """Those that are tried of n rows of d statistics, and fallbacks, by `curved_summaries` of the tests."""
 
     def accepted(rows: float, scale: Any) -> Rejection:
         count = int(np.clip(rows, 20, n))
@@ -68,21 +63,17 @@ def default_candidates(
 
 
 def heavy_tailed(statistics: np.ndarray, beyond: float = 6.0) -> np.ndarray:
-    """Which columns of rows (n, d) have a heavy tail on either side, bool of shape (d,).
-
-    The outermost half per cent is farther from the median than so many halves of the central 68%: 2.6 of a
-    normal distribution, 5.6 of an exponential one.
-    """
+    """Which columns of rows (n, d) have a heavy tail on either side, bool of shape (d,)."""
+    # The outermost half per cent is 2.6 halves of the central 68% away of a normal, 5.6 of an exponential
+    # one.
     lowest, lower, middle, upper, highest = np.quantile(statistics, [0.005, 0.16, 0.5, 0.84, 0.995], axis=0)
     width = (upper - lower) / 2
     return (width > 0) & (np.maximum(highest - middle, middle - lowest) > beyond * width)
 
 
 def heavy_where_defined(statistics: np.ndarray, near: np.ndarray | None = None, most: int = 100) -> bool:
-    """Whether a column of rows (n, d) has a heavy tail, and an observation (d,) is not below all rows.
-
-    Above `most` statistics, to choose a curve for each would take as long as all else.
-    """
+    """Whether a column of rows (n, d) has a heavy tail, and an observation (d,) is not below all rows."""
+    # Above `most` statistics, to choose a curve for each would take as long as all else.
     if statistics.shape[1] > most or (near is not None and np.any(near < statistics.min(axis=0))):
         return False
     return bool(np.any(heavy_tailed(statistics)))

@@ -61,10 +61,8 @@ def fitted_for(
     before: Estimator | None = None,
     does_not_do: Callable[[Estimator], bool] | None = None,
 ) -> Estimator:
-    """An estimator that can be conditioned on the table's observation; the kind that was chosen `before`.
-
-    The first candidate of which `does_not_do` is true is taken as it is.
-    """
+    """An estimator that can be conditioned on the table's observation; the kind that was chosen `before`."""
+    # The first candidate of which `does_not_do` is true is taken as it is.
     with constants_named(table.statistics, table.statistic_names):
         if estimator is not None:
             with working(progressbar, f"Fitting {type(estimator).__name__}"):

@@ -96,10 +96,8 @@ class Autoregressive:
         # Pairs of parameters and points times landmarks in memory.
         cells_at_once: int = 1_000_000,
     ) -> Any:
-        """Log densities (k, r) of points (k, r, e) or (1, r, e), or with the ends of cells; see `Form`.
-
-        Of points that are the same for all parameters some columns may be `moved`, each (k, r).
-        """
+        """Log densities (k, r) of points (k, r, e) or (1, r, e), or with the ends of cells; see `Form`."""
+        # Of points that are the same for all parameters some columns may be `moved`, each (k, r).
         if xp is not np:
             return self._log_density(
                 described, points, xp, shared=getattr(points, "type", points).shape[0] == 1
@@ -201,11 +199,9 @@ def some_of(theta: Any, columns: tuple[int, ...]) -> Any:
 
 
 def without_unseen(form: Autoregressive, kept: np.ndarray) -> Autoregressive | None:
-    """The density of some statistics, where none of them was learnt given one of those that are left out.
-
-    An integral over statistics that later ones depend on has no closed form here; drawn, it takes as many
-    evaluations of each later conditional as there are draws, for each parameter: more than a fit.
-    """
+    """The density of some statistics, where none of them was learnt given one of those that are left out."""
+    # An integral over statistics that later ones depend on has no closed form, and drawn it costs more than a
+    # fit.
     # Shapes: kept (m,).
     m, alone = len(kept), len(form.pasts)
     if np.any(np.diff(kept) <= 0) or (form.series is not None and np.any(kept != np.arange(m))):
@@ -238,11 +234,9 @@ def fit_autoregressive(
     # Statistics from which one conditional for all of them is tried.
     shortest_series: int = 5,
 ) -> Autoregressive:
-    """Fit a conditional to each statistic, or one to all of a series, as rows that were left out have it.
-
-    Without `single`, statistics that are not values of a series are refused; without `series` none is tried.
-    Kernels of single statistics are those of a fit `before`, of enough other rows, where it has them.
-    """
+    """Fit a conditional to each statistic, or one to all of a series, as rows that were left out have it."""
+    # Without `single` what is no series is refused; without `series` none is tried. Kernels are those of a
+    # fit `before`, where it has them.
     # Shapes: theta (n, q); points (n, e).
     size = points.shape[1]
     own = effort or effort_of_each(size)
@@ -683,10 +677,8 @@ def fit_conditional(
     # How far log deviations go beyond those of the fitted rows.
     beyond: float = 0.5,
 ) -> Conditional:
-    """Fit mean, spread and shape of one statistic, each to what the one before leaves of left-out rows.
-
-    With a fit `before` kernels and noise are its own, and its log variances are the first guess.
-    """
+    """Fit mean, spread and shape of one statistic, each to what the one before leaves of left-out rows."""
+    # Kernels and noise are those of a fit `before`, and its log variances are the first guess.
     # Shapes: y (n,).
     if before is not None and before.noise:
         return _with_kernels_of(before, inputs, y, rng, effort, rows_for_shape, beyond)

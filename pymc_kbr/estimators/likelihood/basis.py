@@ -91,12 +91,9 @@ def make_basis(
     weights: Sequence[float] | None = None,
     of_linear: float = 0.0,
 ) -> tuple[Basis, np.ndarray]:
-    """The basis of some groups of landmarks, and its values at the rows.
-
-    In coordinates where a function's norm is that of its coefficients, the empirical covariance of what the
-    linear part leaves of the features is diagonalised: ridge regression is then a division by
-    1 + lambda * penalty, for every lambda.
-    """
+    """The basis of some groups of landmarks, and its values at the rows."""
+    # Where a function's norm is that of its coefficients, the covariance of the features is diagonalised:
+    # ridge regression is then a division by 1 + lambda * penalty, for every lambda.
     # Shapes: theta (n, q).
     n, q = theta.shape
     landmarks = Landmarks(

@@ -119,10 +119,7 @@ class Tail(Protocol):
 
 @dataclass(frozen=True)
 class Hurdles:
-    """P(y = v_k) by continuation ratios for the lowest values of a lattice, and a density for the others.
-
-    Spread over its cell, a value that many rows have is a step, which no smooth density follows.
-    """
+    """P(y = v_k) by continuation ratios for the lowest values of a lattice, and a density for the others."""
 
     # Shapes: lower, upper (v,), of the lowest v - 1 values and of the first of the others.
     lower: np.ndarray
@@ -260,10 +257,7 @@ def fit_part(
     # How far logits go beyond those of the fitted rows.
     beyond: float = 1.0,
 ) -> tuple[Logit, np.ndarray]:
-    """The logit of the share of counts (n,) of numbers `of` (n,), and what it is at rows left out (n,).
-
-    Of one each where there are no numbers. It is a function, or a constant where that leaves less out.
-    """
+    """The logit of the share of counts (n,) of `of` (n,), or a constant, and its values at rows left out."""
     n, units = len(count), len(count) if of is None else of.sum()
     counted = count.sum()
     # Laplace's rule: what was not met in n rows may still be.
@@ -306,10 +300,7 @@ def _constant(logit: float, inputs: Inputs) -> Logit:
 def fit_logit(
     above: np.ndarray, basis: WhitenedBasis, start: np.ndarray, of: np.ndarray | None = None
 ) -> SmoothFit:
-    """Logits g that maximise the log probabilities of `above` (n,) and their prior, by Newton's method.
-
-    Indicators, or counts among numbers `of` (n,).
-    """
+    """Logits that maximise log probabilities of `above`, or counts among `of`, by Newton's method."""
     # Shapes: above (n,); start (n,).
     features, signs = basis.features, np.where(above, -1.0, 1.0)
     each = 1.0 if of is None else of

@@ -189,11 +189,9 @@ def surprises(
     # Of the largest direction of scores, or of functions of an input: less counts for none.
     negligible: float = 1e-3,
 ) -> np.ndarray:
-    """Score test of each input for moving the mixture, in standard deviations under independence, (q + l,).
-
-    Scores of the mixture, whitened, are uncorrelated with functions of an input that does not matter: the
-    squared correlations with a few of its polynomials sum to a chi-squared variable.
-    """
+    """Score test of each input for moving the mixture, in standard deviations, (q + l,)."""
+    # Whitened scores are uncorrelated with polynomials of an input that does not matter: a chi-squared
+    # variable.
     moves = np.concatenate([base.log_shares, base.means, np.log(base.deviations)])
     scores = _scores(np.repeat(moves[:, None], len(z), axis=1), z)[1].T
     # A residual far out has a score that looks like dependence on whatever its row's inputs are.
@@ -351,11 +349,7 @@ def fit_functions(
     first_iterations: int = 150,
     further_iterations: int = 60,
 ) -> FittedFunctions:
-    """Penalised likelihood, its penalty by held-out rows.
-
-    After C. Bishop, Mixture density networks, Aston University NCRG/94/004 (1994), with functions in the
-    space of a kernel in place of a network.
-    """
+    """Penalised likelihood, its penalty by held-out rows, after Bishop, Mixture density networks (1994)."""
     # Shapes: z (n, e); features (n, f); penalties (f,); start (f, 2 c); held_out (n,).
     n, e = z.shape
     order = rng.permuted(np.tile(np.arange(e), (n, 1)), axis=1)

@@ -91,11 +91,8 @@ class Evaluation:
         return found if isinstance(more, float) else found + more
 
     def _in_units(self, points: Any, affine: Any, xp: Any) -> tuple[dict[int, Any], Any]:
-        """Coordinates (k, r) of structured statistics by their places, and log volumes (k, r).
-
-        A parameter may lie so that a statistic is beyond its edge: its density there is zero, and what is
-        evaluated in its place has a finite gradient.
-        """
+        """Coordinates (k, r) of structured statistics by their places, and log volumes (k, r)."""
+        # Beyond a statistic's edge the density is zero; what is evaluated in its place has a finite gradient.
         # Shapes: points (k, r, w) or (1, r, w), or those of some neighbouring rows together; affine (k, 2 m).
         structure, summary = self.structure, self.of_statistics
         assert structure is not None

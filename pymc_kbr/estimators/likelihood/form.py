@@ -21,10 +21,7 @@ class Form(Protocol):
         """One draw (k, e) for each of k parameters."""
 
     def transforms(self, described: np.ndarray, points: np.ndarray) -> np.ndarray:
-        """Conditional distribution functions of points (k, e), each given those before it: shape (k, e).
-
-        M. Rosenblatt, Remarks on a multivariate transformation, Annals of Mathematical Statistics 23 (1952).
-        """
+        """Distribution functions (k, e) of points (k, e), each given those before it (Rosenblatt 1952)."""
 
 
 def hold_out(n: int, rng: np.random.Generator, *, share: float = 0.2) -> np.ndarray:

@@ -134,10 +134,7 @@ class Part(NamedTuple):
 
 
 def parts_of(evaluation: Evaluation, lower: np.ndarray, upper: np.ndarray, raw: np.ndarray) -> list[Part]:
-    """Observations, each between two ends (n, d), by which of their statistics are hidden.
-
-    Rows of which nothing is known are in no part. `raw` are the statistics of a table (k, d).
-    """
+    """Observations, each between two ends (n, d), by which of their statistics are hidden."""
     varies = evaluation.of_statistics.kept
     missing = np.isneginf(lower) & np.isposinf(upper)
     hidden = lower < upper
@@ -214,10 +211,7 @@ def prepare_between(
     upper: np.ndarray,
     raw: np.ndarray,
 ) -> Prepared:
-    """Observations between two ends (n, d) in the units of an evaluation that has these hidden.
-
-    A statistic that may be censored may have equal ends, which are its value.
-    """
+    """Observations between two ends (n, d) in the units of an evaluation that has these hidden."""
     summary = part.of_statistics
     if summary.size < lower.shape[1]:  # what is missing was integrated out
         there = np.setdiff1d(np.arange(lower.shape[1]), missing)

@@ -98,13 +98,7 @@ class LinearStatistics:
         return np.any(np.isfinite(away) & (away > WRONG * self.deviations), axis=1)
 
     def between(self, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Observations between two ends (n, d), a missing member replaced by what the others leave.
-
-        Raises
-        ------
-        ValueError
-            If several members are missing of a statistic that is there: it says something of them together.
-        """
+        """Observations between two ends (n, d), a missing member replaced by what the others leave."""
         hidden = lower < upper
         lower, upper = np.array(lower), np.array(upper)
         for i, column in enumerate(self.columns.tolist()):

@@ -135,13 +135,10 @@ def fit_location_scale(
     # Times, at most, that the mean is regressed by the distribution of the residuals before.
     residual_turns: int = 4,
 ) -> LocationScale:
-    """Fit mean, factor and mixture, one after the other, and the mean again by what these say.
-
-    Mean: kernel ridge regression with a linear part, whose leave-one-out residuals go on. Factor: penalised
-    normal likelihood of these, at the smallest ridge that helps held-out rows by more than chance. The mean
-    is then regressed with weights, where these lower a statistic's weighted leave-one-out error, and the
-    factor fitted to the new residuals; and by the density of these, where held-out rows are denser for it.
-    """
+    """Fit mean, factor and mixture, one after the other, and the mean again by what these say."""
+    # Mean: kernel ridge regression with a linear part, whose leave-one-out residuals go on. Factor: penalised
+    # normal likelihood of these. The mean again: weighted, and by the density of its residuals, where that
+    # helps.
     # Shapes: theta (n, q); points (n, e).
     n, e = points.shape
     # Every choice below is made on the same rows, so that gains of one and of another can be compared.

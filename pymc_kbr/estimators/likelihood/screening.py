@@ -14,12 +14,9 @@ def screen(
     # Parameters whose products with an input are tried: those that vary most with the target.
     most_parameters: int = 6,
 ) -> np.ndarray:
-    """Candidates that inform about the mean or the spread of y, in increasing order.
-
-    Forward selection: what an input adds to a regression of y, and then of the log of its squared residual,
-    is that of x, x^2 and |x| and their products with parameters, so that an effect whose sign depends on a
-    parameter is seen too.
-    """
+    """Candidates that inform about the mean or the spread of y, in increasing order."""
+    # Inputs x, x^2 and |x| and their products with parameters: an effect whose sign a parameter decides is
+    # seen, too.
     # Shapes: theta (n, q); candidates (n, c); y (n,).
     theta, x = _cut(theta), _cut(candidates)
     near = np.argsort([-abs(np.corrcoef(t, y**2)[0, 1]) for t in theta.T])[:most_parameters]

@@ -36,10 +36,8 @@ class Total(NamedTuple):
 
 
 def shared_totals(statistics: np.ndarray) -> list[Total]:
-    """Counts, or their shares, among statistics (n, d) whose sum is the same in every row.
-
-    Each is in one total at most: two that share a count would each have a part of its probability.
-    """
+    """Counts, or their shares, among statistics (n, d) whose sum is the same in every row."""
+    # Each is in one total at most: two that share a count would each have a part of its probability.
     units: dict[float, list[int]] = {}
     for j, x in enumerate(statistics.T):
         unit = _unit(x)

@@ -187,11 +187,8 @@ def fit_log_variance(
     # One row's score, at most, in the direction of a Fisher step; the true objective accepts the step.
     largest_score: float = 20.0,
 ) -> SmoothFit:
-    """Log variances g that maximise sum(-g - squares exp(-g)) / 2 and their prior, by Fisher scoring.
-
-    The information of a log variance is one half everywhere, so that all steps share one factorisation. A
-    step's direction takes scores of at most `largest_score`; what it ends at is the maximum all the same.
-    """
+    """Log variances g that maximise sum(-g - squares exp(-g)) / 2 and their prior, by Fisher scoring."""
+    # The information of a log variance is one half everywhere: all steps share one factorisation.
     # Shapes: squares (n,); start (n,).
     features, factor = basis.features, basis.log_variance_factor
     v = cho_solve((factor, True), 0.5 * (features.T @ start))
@@ -386,12 +383,10 @@ def start_kernel(inputs: Inputs) -> ProductKernel:
 
 @dataclass(frozen=True)
 class RegressionEvidence:
-    """Log marginal likelihood of y = H w + noise, with H = [K(rows, landmarks), linear], and its gradient.
+    """Log marginal likelihood of y = [K(rows, landmarks), linear] w + noise, and its gradient."""
 
-    The coefficients have the prior N(0, K(landmarks)^-1), those of the linear part a wide one: the Gaussian
-    process of the Nystroem features (C. E. Rasmussen and C. K. I. Williams, Gaussian Processes for Machine
-    Learning, 2006, sections 5.4 and 8.3.4).
-    """
+    # Coefficients have the prior N(0, K(landmarks)^-1): Rasmussen and Williams (2006), sections 5.4 and
+    # 8.3.4.
 
     # Shapes: targets (n,); deviations (n,).
     inputs: Inputs

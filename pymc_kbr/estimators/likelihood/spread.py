@@ -72,14 +72,9 @@ def fit_spread(
     # Of a function, beside what it would be without a penalty: one of which less is left is not fitted.
     negligible: float = 1e-3,
 ) -> np.ndarray:
-    """Coefficients by penalised normal likelihood.
-
-    Minimises mean_i (|z_i|^2 / 2 - sum_j a_ij) + sum_f penalty_f |W_f|^2 / 2, with a diagonal and a unit
-    triangular factor, T = (I + C) exp(a): scales that move by themselves then leave C as it is. As features
-    are orthonormal, second derivatives at the start are close to the mean ones of the outputs for every
-    feature, plus its penalty: in the units of their eigenvectors L-BFGS needs few steps, however close
-    to singular the residuals are.
-    """
+    """Minimise mean_i (|z_i|^2 / 2 - sum_j a_ij) + sum_f penalty_f |W_f|^2 / 2 over coefficients W."""
+    # T = (I + C) exp(a): scales that move by themselves leave C as it is. In the units of the eigenvectors of
+    # the second derivatives at the start L-BFGS needs few steps, however close to singular the residuals are.
     # Shapes: features (n, f); residuals (n, e); penalties (f,); start (f, e + b); returned: (f, e + b).
     n, e = residuals.shape
     outputs = e + len(below.rows)

@@ -335,10 +335,7 @@ class Structure:
     def impossible(
         self, lower: np.ndarray, upper: np.ndarray, lowest: np.ndarray, highest: np.ndarray
     ) -> np.ndarray:
-        """Which observations lie beyond the edges wherever parameters were simulated, shape (k,).
-
-        Each lies between two ends (k, d), which are equal where a statistic is observed.
-        """
+        """Which observations (k,), between ends (k, d), lie beyond the edges at all simulated parameters."""
         off = np.zeros(len(lower), dtype=bool)
         for column, (low, high) in self.edges.items():
             off |= (upper[:, column] < low) | (lower[:, column] > high)
