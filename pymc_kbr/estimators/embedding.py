@@ -196,7 +196,19 @@ class RuleEstimator(Estimator):
         return RowWeights(weights)
 
     def means(self, x: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Conditional means (k, t) of values (n, t) at scaled statistics (k, q), without all weights."""
+        """Conditional means of values, without the weights of all rows.
+
+        Parameters
+        ----------
+        x : ndarray of shape (k, q)
+            Statistics in the scale of the table.
+        values : ndarray of shape (n, t)
+            Of the fitted rows.
+
+        Returns
+        -------
+        ndarray of shape (k, t)
+        """
         with self._threads():
             found = self._operator.means(x, np.column_stack([values, np.ones(len(values))]))
         means, total = found[:, :-1], found[:, -1:]
