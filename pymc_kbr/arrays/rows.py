@@ -181,8 +181,7 @@ class ConstantWarning(UserWarning):
 
 def varying(lowest: np.ndarray, highest: np.ndarray) -> np.ndarray:
     """Which columns, of these ranges (d,), vary, shape (d,)."""
-    kept: np.ndarray = highest - lowest > LEAST_RANGE * np.maximum(np.abs(lowest), np.abs(highest))
-    return kept
+    return highest - lowest > LEAST_RANGE * np.maximum(np.abs(lowest), np.abs(highest))
 
 
 def words_of_constant(lowest: np.ndarray, highest: np.ndarray) -> str:

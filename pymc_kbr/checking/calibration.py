@@ -395,8 +395,7 @@ def recalibrated(
 
 def _nearest(values: np.ndarray, points: np.ndarray) -> np.ndarray:
     """The nearest of rising values (v,) to each of points (m,)."""
-    nearest: np.ndarray = values[np.searchsorted((values[1:] + values[:-1]) / 2, points)]
-    return nearest
+    return values[np.searchsorted((values[1:] + values[:-1]) / 2, points)]
 
 
 # --- joint calibration of all parameters ---
@@ -464,5 +463,4 @@ def _log_density(
     whiten = directions[:, kept] / np.sqrt(values[kept])
     width = len(among) ** (-1 / (kept.sum() + 4))
     squares = cdist((points - centre) @ whiten, (among - centre) @ whiten, "sqeuclidean")
-    found: np.ndarray = logsumexp(-squares / (2 * width**2), axis=1)
-    return found
+    return logsumexp(-squares / (2 * width**2), axis=1)

@@ -260,8 +260,7 @@ def regression_clouds(
         if not np.any(weights > 0):  # all are as far
             weights = np.ones(size)
         line = LocalLine.of(statistics[some] - observed[i], free[some], weights)
-        cloud: np.ndarray = line.here + line.residuals[:nearest]
-        return cloud
+        return line.here + line.residuals[:nearest]
 
     with parallel_map(len(observed)) as map_:
         return np.stack(map_(moved, range(len(observed))))

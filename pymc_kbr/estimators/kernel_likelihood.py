@@ -1337,8 +1337,7 @@ class KernelLikelihood(Estimator):
             )
         if not np.any(np.isfinite(logs)):
             return inputs[rows].mean(axis=0)
-        mean: np.ndarray = np.exp(logs - logsumexp(logs)) @ inputs[rows]
-        return mean
+        return np.exp(logs - logsumexp(logs)) @ inputs[rows]
 
     def warn_if_biased(self, variable: str, trials: int, at: ArrayLike) -> None:
         """Say where the posterior of so many trials is expected to be off by half a deviation or more.

@@ -372,8 +372,7 @@ def columns_of_sets(table: Any) -> Any:
 def most_columns(statistics: Any, parameters: int) -> int:
     """How many statistics `columns_of_sets` makes at most of the variables of a table's statistics."""
     # An estimate of each parameter, and the size.
-    made: int = sum(parameters + 1 if one.set_columns else one.size for one in statistics.variables)
-    return made
+    return sum(parameters + 1 if one.set_columns else one.size for one in statistics.variables)
 
 
 # --- kernels between data sets: they need no statistics, and no equal numbers of rows ---

@@ -107,8 +107,7 @@ class WoodburyOperator(Operator):
     def means(self, x: np.ndarray, b: np.ndarray) -> np.ndarray:
         """See `Operator`: by r numbers a column, where weights are n a point."""
         right = b if self.scale is None else scaled_rows(self.scale, b)
-        found: np.ndarray = self.gram.feature_map(x) @ cho_solve(self.factor, self.scaled.T @ right)
-        return found
+        return self.gram.feature_map(x) @ cho_solve(self.factor, self.scaled.T @ right)
 
 
 @dataclass

@@ -226,8 +226,7 @@ def _drawn(
     """Draws (chains * draws, p), those of the first chain first."""
     if isinstance(draws, int | np.integer):
         whole("draws", draws)
-        made: np.ndarray = posterior.draw(chains * draws, generator_of(random_seed))
-        return made
+        return posterior.draw(chains * draws, generator_of(random_seed))
     draws, p = parameters_by_name(draws, posterior.names, "the draws"), posterior.atoms.shape[1]
     if draws.ndim != 2 or draws.shape[1] != p or not len(draws):
         raise ValueError(

@@ -41,5 +41,4 @@ def draws_of_known(forward: ForwardModel, count: int, rng: np.random.Generator) 
         count,
         rng,
     )
-    drawn: np.ndarray = support.backward(found.particles[0])
-    return drawn
+    return support.backward(found.particles[0])

@@ -247,8 +247,7 @@ class Rounds:
     def _posterior(self, table: ReferenceTable, rng: np.random.Generator) -> Posterior:
         # To all rows: what is held out for `widening` lies nearest to the observation, and is missed there.
         fitted = self._fitted(table, np.arange(len(table)), rng)
-        found: Posterior = fitted.for_draws(DRAWS_FOR_PROPOSAL).condition(table.observed)  # type: ignore[arg-type]
-        return found
+        return fitted.for_draws(DRAWS_FOR_PROPOSAL).condition(table.observed)  # type: ignore[arg-type]
 
     def _fitted(self, table: ReferenceTable, rows: np.ndarray, rng: np.random.Generator) -> Estimator:
         """The estimator, fitted to some rows of a table."""
@@ -438,8 +437,7 @@ def _squared_distance(draws: np.ndarray, truth: np.ndarray) -> float:
     unit = unit_deviations(draws)
     # Draws of a few rows lie in a plane, and what is off it must not count as infinitely far.
     covariance = np.cov((draws / unit).T).reshape(len(truth), -1) + 1e-6 * np.eye(len(truth))
-    found: float = (apart / unit) @ np.linalg.solve(covariance, apart / unit)
-    return found
+    return (apart / unit) @ np.linalg.solve(covariance, apart / unit)
 
 
 # --- one table from several rounds ---

@@ -52,8 +52,6 @@ if TYPE_CHECKING:
 class ForwardModel:
     """A model's prior and its simulators."""
 
-    # prior: Of the whole prior, from a seed of its own.
-    # support: Of the whole prior.
     # log_known: From parameters (n, p) to the log-likelihoods (n,) of the observed variables whose density is
     # known, with the model's Potentials; None where there is nothing of the kind.
 

@@ -137,8 +137,7 @@ def make_basis(
 
 def _resolved(values: np.ndarray, *, negligible: float = 1e-12) -> np.ndarray:
     """Which eigenvalues, in ascending order, are no rounding errors beside the largest."""
-    kept: np.ndarray = values > negligible * max(values[-1], 1e-300)
-    return kept
+    return values > negligible * max(values[-1], 1e-300)
 
 
 def _constant_first(linear: np.ndarray) -> np.ndarray:

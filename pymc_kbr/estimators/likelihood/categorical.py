@@ -319,8 +319,7 @@ def fit_logit(
     def step_from(v: np.ndarray, g: np.ndarray) -> np.ndarray:
         share = expit(g)
         factor = factorised(each * share * (1 - share))
-        step: np.ndarray = cho_solve((factor, True), features.T @ (above - each * share) - v)
-        return step
+        return cho_solve((factor, True), features.T @ (above - each * share) - v)
 
     v, g = by_damped_steps(features, v, objective, step_from)
     # Without row i a Newton step from the maximum takes its score and its information w away: with

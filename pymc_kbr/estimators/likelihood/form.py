@@ -51,8 +51,7 @@ class Prepared(NamedTuple):
 
     def off(self) -> np.ndarray:
         """Which observations (n,) the model cannot make."""
-        off: np.ndarray = np.all(self.log_volume == -np.inf, axis=1)
-        return off
+        return np.all(self.log_volume == -np.inf, axis=1)
 
     def each(self) -> list[Prepared]:
         """One observation each."""

@@ -189,8 +189,7 @@ def _with_cells(evaluation: Evaluation, columns: np.ndarray) -> Evaluation:
         categorical = isinstance(form, Autoregressive) and isinstance(form.conditionals[place], Categorical)
         if grids[place] is None and not categorical:
             grids[place] = summary.everywhere(place)
-    found: Evaluation = replace(evaluation, form=replace(form, grids=tuple(grids) if any(grids) else ()))
-    return found
+    return replace(evaluation, form=replace(form, grids=tuple(grids) if any(grids) else ()))
 
 
 class Node(NamedTuple):

@@ -198,8 +198,7 @@ def fit_log_variance(
 
     def step_from(v: np.ndarray, g: np.ndarray) -> np.ndarray:
         scores = np.minimum(squares * np.exp(-g) - 1, largest_score)
-        step: np.ndarray = cho_solve((factor, True), 0.5 * (features.T @ scores) - v)
-        return step
+        return cho_solve((factor, True), 0.5 * (features.T @ scores) - v)
 
     v, g = by_damped_steps(features, v, objective, step_from)
     # Without row i a Newton step from the maximum takes its score s / 2 and its information 1 / 2 away: with

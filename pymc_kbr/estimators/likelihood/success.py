@@ -77,8 +77,7 @@ class Success:
         """Where simulations succeed (k,): no less often than at some parameters at which one has."""
         if self.constant:
             return np.ones(len(parameters), dtype=bool)
-        reached: np.ndarray = self._logits(parameters) >= self.least
-        return reached
+        return self._logits(parameters) >= self.least
 
     def _logits(self, parameters: Any, xp: Any = np) -> Any:
         theta = _coordinates(self.of_parameters, self.atoms, parameters, xp)
@@ -93,8 +92,7 @@ class Success:
 
     def __call__(self, parameters: np.ndarray) -> np.ndarray:
         """Probabilities (k,) at parameters (k, p)."""
-        probabilities: np.ndarray = np.exp(self.log_probability(parameters))
-        return probabilities
+        return np.exp(self.log_probability(parameters))
 
     def under(self, draws: np.ndarray, weights: np.ndarray | None = None) -> Self:
         """The same under another prior, known by draws (l, p) with weights (l,)."""
@@ -159,8 +157,7 @@ def weighting_of(table: Any) -> RowWeighting:
 
 def _whole(parameters: Any) -> np.ndarray:
     """The rows of a table, those that stay on the disk read."""
-    whole: np.ndarray = parameters if isinstance(parameters, np.ndarray) else parameters[0 : len(parameters)]
-    return whole
+    return parameters if isinstance(parameters, np.ndarray) else parameters[0 : len(parameters)]
 
 
 def _learnt(table: Any, ratio: np.ndarray | None) -> Success | None:

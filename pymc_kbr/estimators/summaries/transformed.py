@@ -26,10 +26,6 @@ class Transformed:
     """Logarithms, roots or inverse hyperbolic sines of statistics, where evidence is for them."""
 
     # Shapes: kept (d,); constants (d,).
-    # kept: Statistics that vary.
-    # constants: Values of those that do not.
-    # cells: Of those: where values represent intervals.
-    # scaler: Of the curves' values.
     # refused: Statistics, by their numbers, that the rows of the fit would have had enter by a curve of this
     # kind, which others of the table have no value of: they enter by another one.
     kept: np.ndarray
@@ -651,8 +647,7 @@ class Grid:
 
     def coordinates(self, values: np.ndarray) -> np.ndarray:
         """Of values of any shape."""
-        found: np.ndarray = (self.curve.forward(values) - self.centre) / self.scale
-        return found
+        return (self.curve.forward(values) - self.centre) / self.scale
 
     def ends(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Coordinates of the ends of the cells of values (n,), `FAR` off where there is none."""
@@ -708,8 +703,7 @@ def rare(
     rows_missed: float = 4.0,
 ) -> np.ndarray:
     """Which values of a lattice, in so many rows (v,), are so few that others beside them may be missed."""
-    found: np.ndarray = counts**2 < 2 * rows_missed * counts.sum()
-    return found
+    return counts**2 < 2 * rows_missed * counts.sum()
 
 
 def _distinct(column: np.ndarray, rounding: float) -> tuple[np.ndarray, np.ndarray]:
@@ -841,8 +835,7 @@ class Cells:
         """Which values (n,) there are; of what is no lattice it is not known which values there may be."""
         if not self.spacing:
             return np.ones(len(column), dtype=bool)
-        found: np.ndarray = np.abs(column - self.nearest(column)) <= EVEN * self.spacing + self.rounding
-        return found
+        return np.abs(column - self.nearest(column)) <= EVEN * self.spacing + self.rounding
 
     def bounded(self, column: np.ndarray, curve: Curve, edges: tuple[float, float] | None) -> Cells:
         """The same with the ends of a lattice: those that are known, or those of counts and of its curve."""

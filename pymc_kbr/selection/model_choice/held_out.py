@@ -103,8 +103,7 @@ class CrossValidated:
         around = self.at_observed - self.at_observed.mean(axis=0)
         # Each fit lacks one part, so that deviations are smaller than of samples.
         folds = len(around)
-        found: np.ndarray = np.sqrt((folds - 1) / folds * np.sum(around**2, axis=0))
-        return found
+        return np.sqrt((folds - 1) / folds * np.sum(around**2, axis=0))
 
 
 def cross_validate(

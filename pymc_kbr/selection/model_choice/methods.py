@@ -105,8 +105,7 @@ class Evidence:
         # What no model can make says nothing about which it was.
         logs[np.all(logs == -np.inf, axis=1)] = 0.0
         logs = logs + self._log_shares
-        found: np.ndarray = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
-        return found
+        return np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
 
 
 def _log_evidence(fitted: KernelLikelihood, statistics: np.ndarray) -> np.ndarray:

@@ -275,8 +275,7 @@ class ModelChoice:
 
 def _reweighted(probabilities: np.ndarray, ratio: np.ndarray) -> np.ndarray:
     found = probabilities * ratio
-    total: np.ndarray = found / found.sum(axis=1, keepdims=True)
-    return total
+    return found / found.sum(axis=1, keepdims=True)
 
 
 # --- model averaging ---

@@ -237,8 +237,7 @@ def _some_rows(table: ReferenceTable | StoredTable, rows: np.ndarray) -> Referen
 
 def _read(statistics: Any, rows: np.ndarray) -> np.ndarray:
     """Some rows (m, d), ascending, of an array or of a store."""
-    found: np.ndarray = statistics.at(rows) if hasattr(statistics, "at") else statistics[rows]
-    return found
+    return statistics.at(rows) if hasattr(statistics, "at") else statistics[rows]
 
 
 def _units(statistics: np.ndarray) -> np.ndarray:

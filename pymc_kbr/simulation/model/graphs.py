@@ -128,8 +128,7 @@ def impossible_where_refused(output: Variable) -> Variable:
             value, *conditions = node.inputs
             fine = pt.all([pt.all(condition) for condition in conditions])
             fgraph.replace(node.outputs[0], pt.switch(fine, value, -np.inf), import_missing=True)
-    found: Variable = fgraph.outputs[0]
-    return found
+    return fgraph.outputs[0]
 
 
 def _guarded(outputs: list[Variable]) -> list[Variable]:

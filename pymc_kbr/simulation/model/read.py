@@ -467,8 +467,7 @@ def _whole(observed: GraphVariable, unobserved: GraphVariable, gaps: np.ndarray)
         _joined(one, other, core, gaps) for one, other, core in zip(here, there, op.ndims_params, strict=True)
     ]
     whole = size if isinstance(size.type, NoneTypeT) else pt.constant(np.array(gaps.shape))
-    found: GraphVariable = op.make_node(rng, whole, *inputs).outputs[1]
-    return found
+    return op.make_node(rng, whole, *inputs).outputs[1]
 
 
 def _joined(here: GraphVariable, there: GraphVariable, core: int, gaps: np.ndarray) -> GraphVariable:

@@ -79,8 +79,7 @@ def _exact_ratio(new: ModelPrior, old: ModelPrior, table: ReferenceTable) -> np.
     log_ratio[~new.support.contains(table.parameters)] = -np.inf
     if not np.any(np.isfinite(log_ratio)):
         return np.zeros(len(log_ratio))
-    found: np.ndarray = np.exp(log_ratio - log_ratio.max())
-    return found
+    return np.exp(log_ratio - log_ratio.max())
 
 
 def _refuse_points(draws: np.ndarray, table: ReferenceTable) -> None:
