@@ -15,14 +15,14 @@ from scipy.stats import binom, kstest
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.posterior.arviz import pack
-from pymc_kbr.posterior.posterior import Shown
+from pymc_kbr.posterior.posterior import Display, Shown
 from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 
 @default_arithmetic
 @dataclass(frozen=True, eq=False, repr=False)
-class Calibration:
+class Calibration(Display):
     """How an estimator's posteriors agree with the parameters of held-out rows.
 
     Parameters
@@ -61,12 +61,6 @@ class Calibration:
     around: np.ndarray | None = None
     trials: int | None = None
     spread: float | None = None
-
-    def __repr__(self) -> str:
-        return self._shown().text()
-
-    def _repr_html_(self) -> str:
-        return self._shown().html()
 
     def _shown(self) -> Shown:
         """The summary of the first parameters, and what coverage is expected."""

@@ -15,7 +15,7 @@ import xarray as xr
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.refusals import generator_of, shown
 from pymc_kbr.posterior.arviz import pack
-from pymc_kbr.posterior.posterior import Shown
+from pymc_kbr.posterior.posterior import Display, Shown
 from pymc_kbr.selection.model_choice.held_out import HeldOutProbabilities
 from pymc_kbr.selection.model_choice.methods import Score
 from pymc_kbr.selection.model_choice.rows import check_prior
@@ -23,7 +23,7 @@ from pymc_kbr.selection.model_choice.rows import check_prior
 
 @default_arithmetic
 @dataclass(frozen=True, eq=False, repr=False)
-class ModelChoice:
+class ModelChoice(Display):
     """What `compare_models` found.
 
     Parameters
@@ -242,12 +242,6 @@ class ModelChoice:
                 "models at one of them to average"
             )
         return average_models(results, self.names, self.at_observed[0], parameters, random_seed)
-
-    def __repr__(self) -> str:
-        return self._shown().text()
-
-    def _repr_html_(self) -> str:
-        return self._shown().html()
 
     def _shown(self) -> Shown:
         table = self.summary()
