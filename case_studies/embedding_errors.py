@@ -19,8 +19,7 @@ import pandas as pd
 from sklearn.model_selection import KFold
 
 import pymc_kbr as pk
-from pymc_kbr.embedding.embedding import Atoms, Embedding
-from pymc_kbr.embedding.preimage import mode
+from pymc_kbr.embedding.embedding import Atoms, Embedding, mode
 from pymc_kbr.gram import (
     DivideAndConquer,
     IncompleteCholesky,

@@ -13,8 +13,7 @@ import numpy as np
 import pandas as pd
 
 import pymc_kbr as pk
-from pymc_kbr.checking.diagnostics import diagnose
-from pymc_kbr.checking.signs import signs_of
+from pymc_kbr.checking.diagnostics import diagnose, signs_of
 from pymc_kbr.kernels import Gaussian
 
 

@@ -22,7 +22,7 @@ from case_studies.coalescent.accuracy import BOUNDS, load, local_linear
 from case_studies.destination import add_destination, folder_of
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.posterior.scores import covered, energy_score
-from pymc_kbr.selection.default_candidates import default_candidates
+from pymc_kbr.selection.select import default_candidates
 from pymc_kbr.selection.selection import label
 
 HERE = Path(__file__).parent

@@ -102,7 +102,7 @@ class Coarseness:
         width = f"{times(factor, '.1f')} as {'wide' if self.resized[worst] >= 0 else 'narrow'}"
         more, moved = self.simulations / self.rows, self.moved[worst]
         many = (
-            f"about {_rounded(self.simulations):,}"
+            f"about {int(float(f'{self.simulations:.1e}')):,}"
             if more < most_times
             else f"more than {most_times} times as many"
         )
@@ -113,11 +113,6 @@ class Coarseness:
             f"{REMEDIES[remedy].format(many=many)}"
             f"{f'; there were no further rounds near the observation, since {ended}' if ended else ''}"
         )
-
-
-def _rounded(number: float) -> int:
-    """To two digits."""
-    return int(float(f"{number:.1e}"))
 
 
 def coarseness(

@@ -650,7 +650,7 @@ class FitInput:
                 refuse_unknown_lengths("the statistics", x)
                 return cls(theta, x, support, ratio, prior, names, success)
             theta, x = read_pair(parameters, statistics)
-            return cls(theta.values, x.values, support, ratio, prior, Names.of_sides(theta, x), success)
+            return cls(theta.values, x.values, support, ratio, prior, Names(theta.names, x.names), success)
         table, theta = parameters, parameters.parameters
         if statistics is not None:
             raise TypeError(

@@ -1831,7 +1831,9 @@ def weighted_rows(
         weights = np.exp(logs - logsumexp(logs))
         noted = {
             # Weights of the rows need not have sum one: the evidence is a mean under them.
-            "log_evidence": -np.inf if data.impossible else _evidence(logs, base) + start.log_mass,
+            "log_evidence": -np.inf
+            if data.impossible
+            else float(logsumexp(logs) - logsumexp(base)) + start.log_mass,
             "ancestors": effective_sample_size(weights),
         }
         found.append((weights, noted))
@@ -1842,10 +1844,6 @@ def share_beyond(simulated_range: np.ndarray, atoms: np.ndarray, weights: np.nda
     """Share of a posterior beyond what was simulated (2, p), where the likelihood is extrapolated."""
     lowest, highest = simulated_range
     return float(weights @ np.any((atoms < lowest) | (atoms > highest), axis=1))
-
-
-def _evidence(logs: np.ndarray, base: np.ndarray) -> float:
-    return float(logsumexp(logs) - logsumexp(base))
 
 
 def _coordinates(

@@ -18,8 +18,8 @@ from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.scaling import nonzero, units_of
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.weighted import covariance, effective_sample_size, weighted_quantile
-from pymc_kbr.embedding import preimage
 from pymc_kbr.embedding.embedding import Atoms, Embedding
+from pymc_kbr.embedding.embedding import mode as mode_of
 from pymc_kbr.embedding.projection import project_to_simplex
 from pymc_kbr.kernels import Gaussian
 from pymc_kbr.posterior.smoothing import check_smoothing, refuse_infinite, smoothed
@@ -465,7 +465,7 @@ class Posterior(Display):
             variance = np.diag(covariance(self.atoms / units, self.simplex_weights))
             width = bandwidth * nonzero(np.sqrt(variance) * units)
             embedding = Embedding(Atoms(self.atoms, Gaussian(tuple(width.tolist()))), self.weights)
-        mode = preimage.mode(embedding, starts)
+        mode = mode_of(embedding, starts)
         whole = self.support.lattices()
         if np.any(whole):
             mode[whole] = self.support.backward(self.support.forward(mode[None]))[0, whole]

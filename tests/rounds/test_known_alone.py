@@ -10,7 +10,7 @@ from scipy import stats
 
 import pymc_kbr as pk
 from pymc_kbr.rounds import sequence
-from pymc_kbr.rounds.known_likelihood import FEWEST_EFFECTIVE, draws_of_known, few_effective
+from pymc_kbr.rounds.sequence import FEWEST_EFFECTIVE, draws_of_known, few_effective
 from pymc_kbr.simulation import ForwardModel
 from pymc_kbr.tables.origin import Origin
 

@@ -123,7 +123,7 @@ def fit_conditional_mixture(
     best, score = None, float(np.mean(base.log_density(z[first:])))
     for penalty in penalties:
         x = _maximised(x, phi[:first], z[:first], penalty)
-        new = _log_likelihood(x, phi[first:], z[first:]) / (len(z) - first)
+        new = -_objective(x, phi[first:], z[first:], 0.0)[0] / (len(z) - first)
         if new > score:
             best, score = (penalty, x), new
         # The two largest may both be too stiff to gain anything.
@@ -141,10 +141,6 @@ def _maximised(
 ) -> np.ndarray:
     options = {"maxiter": iterations}
     return minimize(_objective, x, args=(phi, z, penalty), jac=True, method="L-BFGS-B", options=options).x
-
-
-def _log_likelihood(x: np.ndarray, phi: np.ndarray, z: np.ndarray) -> float:
-    return -_objective(x, phi, z, 0.0)[0]
 
 
 def _shape(x: np.ndarray, features: ShapeFeatures, c: int) -> ConditionalMixture:

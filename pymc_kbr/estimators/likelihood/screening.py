@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
+
 import numpy as np
 
 
@@ -26,12 +28,8 @@ def screen(
     squares = np.log(residuals**2 + 1e-4 * np.mean(residuals**2))
     more, _ = _forward(theta, x, moduli, squares, most)
     # Means first: what a missing mean leaves behind would be taken for spread.
-    ordered = dict.fromkeys(c for pair in _zip_longest(found, more) for c in pair)
+    ordered = dict.fromkeys(c for pair in zip_longest(found, more) for c in pair if c is not None)
     return np.sort(np.array(list(ordered)[:most], dtype=int))
-
-
-def _zip_longest(a: list[int], b: list[int]) -> list[list[int]]:
-    return [a[i : i + 1] + b[i : i + 1] for i in range(max(len(a), len(b)))]
 
 
 def _cut(
