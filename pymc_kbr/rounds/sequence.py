@@ -20,6 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
 from pymc_kbr.arrays.bijections import Interval
+from pymc_kbr.arrays.refusals import check_seed, path_of, shown, whole
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.support import Block, Support
 from pymc_kbr.arrays.threads import one_blas_thread
@@ -58,6 +59,21 @@ KEPT_SHARE = 0.5
 
 LEAST_ROWS_OF_A_ROUND, LEAST_ROWS_A_PARAMETER = 20, 10
 """Rows that a round must have."""
+
+
+def check_arguments(draws: Any, rounds: Any, random_seed: Any, store: Any) -> None:
+    """Refuse arguments of `zoom` and `refine` that are out of range, before a model is looked at."""
+    whole("draws", draws)
+    whole("rounds", rounds)
+    check_seed(random_seed)
+    if store is None:
+        return
+    path_of("store", store)
+    if not isinstance(random_seed, int | np.integer | list | tuple | np.ndarray):
+        raise ValueError(
+            f"random_seed is {shown(random_seed)}; with a store it must be a whole number, or several, so "
+            "that the same call goes on"
+        )
 
 
 @dataclass(eq=False)
