@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve
@@ -43,13 +43,28 @@ class Logit(NamedTuple):
         return np.clip(self.function.at(inputs), *self.range)
 
 
+def _reached(
+    logits: tuple[Logit, ...], ends: Any, inputs: tuple[Any, Any], y: Any, xp: Any, shared: bool, total: Any
+) -> Any:
+    """A total with log probabilities (k, r) of each value's number, of those beyond the last end together."""
+    reached = 1.0
+    for end, logit in zip(ends, logits, strict=True):
+        beyond = 1.0 * (y >= end)
+        away = (1 - 2 * beyond) * logit(*inputs, xp, shared=shared)
+        total = total - reached * (np.logaddexp(0.0, away) if xp is np else xp.softplus(away))
+        reached = beyond
+    return total
+
+
+def _at_least(logits: tuple[Logit, ...], theta: np.ndarray, past: np.ndarray) -> np.ndarray:
+    """Probabilities (k, v + 1) of each value or a higher one, for parameters (k, q) and a past (k, l)."""
+    ratios = expit(np.column_stack([logit.at(Inputs(theta, past)) for logit in logits]))
+    return np.pad(np.cumprod(ratios, axis=1), ((0, 0), (1, 1)), constant_values=(1.0, 0.0))
+
+
 @dataclass(frozen=True)
 class Categorical:
-    """P(y = v_k) by continuation ratios: logits of y > v_k given y >= v_k, for all but the last value.
-
-    Logits stay near those at the fitted rows, as the log deviations of a `Conditional`
-    do. On continuation ratios: A. Agresti, Categorical Data Analysis, 3rd edition (2013).
-    """
+    """P(y = v_k) by continuation ratios (Agresti 2013): logits of y > v_k given y >= v_k, but of the last."""
 
     levels: Levels
     logits: tuple[Logit, ...]
@@ -58,24 +73,15 @@ class Categorical:
         """Log densities (k, r) of points (k, r), or of `shared` ones."""
         if shared and xp is np:
             y = for_rows(y, len(theta))
-        levels, reached = self.levels, 1.0
+        levels = self.levels
         total = -levels.choose(np.log(levels.upper - levels.lower), y)
-        for cut, logit in zip(levels.cuts, self.logits, strict=True):
-            beyond = 1.0 * (y >= cut)
-            away = (1 - 2 * beyond) * logit(theta, past, xp, shared=shared)
-            total = total - reached * (np.logaddexp(0.0, away) if xp is np else xp.softplus(away))
-            reached = beyond
+        total = _reached(self.logits, levels.cuts, (theta, past), y, xp, shared, total)
         inside = (y >= levels.choose(levels.lower, y)) & (y <= levels.choose(levels.upper, y))
         return xp.where(inside, total, -np.inf)
 
-    def _at_least(self, theta: np.ndarray, past: np.ndarray) -> np.ndarray:
-        """Probabilities (k, v + 1) of each value or a higher one, for parameters (k, q) and a past (k, l)."""
-        ratios = expit(np.column_stack([logit.at(Inputs(theta, past)) for logit in self.logits]))
-        return np.pad(np.cumprod(ratios, axis=1), ((0, 0), (1, 1)), constant_values=(1.0, 0.0))
-
     def distribution(self, theta: np.ndarray, y: np.ndarray, past: np.ndarray) -> np.ndarray:
         """Distribution functions (k,) of points (k,) given parameters (k, q) and the past (k, l)."""
-        levels, at_least = self.levels, self._at_least(theta, past)
+        levels, at_least = self.levels, _at_least(self.logits, theta, past)
         numbers = levels.numbers(y)
         share = np.clip((y - levels.lower[numbers]) / (levels.upper - levels.lower)[numbers], 0, 1)
         higher, other = (at_least[np.arange(len(y)), numbers + step] for step in (0, 1))
@@ -83,38 +89,12 @@ class Categorical:
 
     def draw(self, theta: np.ndarray, past: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One point for each row of the inputs, shape (k,)."""
-        at_least = self._at_least(theta, past)[:, 1:-1]
+        at_least = _at_least(self.logits, theta, past)[:, 1:-1]
         numbers = np.sum(rng.random((len(theta), 1)) < at_least, axis=1)
         return self.levels.spread(numbers, rng.random(len(theta)))
 
 
 # --- counts: the lowest values by their probabilities, those above by a density ---
-
-
-class Tail(Protocol):
-    """The conditional of values from one on: see `Conditional` of `autoregressive.py`."""
-
-    def log_density(self, theta: Any, y: Any, past: Any, xp: Any = np, *, shared: bool = False) -> Any:
-        """Log densities (k, r) of points (k, r), or of `shared` ones."""
-
-    def log_mass(
-        self,
-        theta: Any,
-        y: Any,
-        ends: tuple[Any, Any],
-        past: Any,
-        xp: Any = np,
-        *,
-        shared: bool = False,
-        between: bool = False,
-    ) -> Any:
-        """Log probabilities (k, r) of cells."""
-
-    def distribution(self, theta: np.ndarray, y: np.ndarray, past: np.ndarray) -> np.ndarray:
-        """Distribution functions (k,)."""
-
-    def draw(self, theta: np.ndarray, past: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """One point for each row of the inputs, shape (k,)."""
 
 
 @dataclass(frozen=True)
@@ -125,22 +105,13 @@ class Hurdles:
     lower: np.ndarray
     upper: np.ndarray
     logits: tuple[Logit, ...]
-    tail: Tail
+    tail: Any
+    """The `Conditional` of values from the last of these on."""
 
     @property
     def _ends(self) -> np.ndarray:
         """Where one value ends and the next begins (v - 1,)."""
         return self.lower[1:]
-
-    def _reached(self, theta: Any, y: Any, past: Any, xp: Any, shared: bool) -> Any:
-        """Log probabilities (k, r) of each value's number, of the others together."""
-        total, reached = 0.0, 1.0
-        for end, logit in zip(self._ends, self.logits, strict=True):
-            beyond = 1.0 * (y >= end)
-            away = (1 - 2 * beyond) * logit(theta, past, xp, shared=shared)
-            total = total - reached * (np.logaddexp(0.0, away) if xp is np else xp.softplus(away))
-            reached = beyond
-        return total
 
     def log_density(self, theta: Any, y: Any, past: Any, xp: Any = np, *, shared: bool = False) -> Any:
         """Log densities (k, r) of points (k, r), or of `shared` ones: even over the cells of low values."""
@@ -151,7 +122,9 @@ class Hurdles:
             within = (y >= self.lower[place]) & (y < self.upper[place])
             even = even - xp.where(within, float(np.log(self.upper[place] - self.lower[place])), 0.0)
         far = self.tail.log_density(theta, xp.maximum(y, last), past, xp, shared=shared)
-        return self._reached(theta, y, past, xp, shared) + xp.where(y >= last, far, even)
+        return _reached(self.logits, self._ends, (theta, past), y, xp, shared, 0.0) + xp.where(
+            y >= last, far, even
+        )
 
     def log_mass(
         self,
@@ -172,16 +145,12 @@ class Hurdles:
         lower = xp.where(ends[0] < (last + first) / 2, -FAR, ends[0])
         upper = xp.maximum(ends[1], first)
         far = self.tail.log_mass(theta, y, (lower, upper), past, xp, shared=shared)
-        return self._reached(theta, y, past, xp, shared) + xp.where(y >= last, far, 0.0)
-
-    def _at_least(self, theta: np.ndarray, past: np.ndarray) -> np.ndarray:
-        """Probabilities (k, v + 1) of each value or a higher one; of none above the last."""
-        ratios = expit(np.column_stack([logit.at(Inputs(theta, past)) for logit in self.logits]))
-        return np.pad(np.cumprod(ratios, axis=1), ((0, 0), (1, 1)), constant_values=(1.0, 0.0))
+        low = _reached(self.logits, self._ends, (theta, past), y, xp, shared, 0.0)
+        return low + xp.where(y >= last, far, 0.0)
 
     def distribution(self, theta: np.ndarray, y: np.ndarray, past: np.ndarray) -> np.ndarray:
         """Distribution functions (k,) of points (k,) given parameters (k, q) and the past (k, l)."""
-        at_least, numbers = self._at_least(theta, past), np.searchsorted(self._ends, y, side="right")
+        at_least, numbers = _at_least(self.logits, theta, past), np.searchsorted(self._ends, y, side="right")
         share = np.clip((y - self.lower[numbers]) / (self.upper - self.lower)[numbers], 0, 1)
         far = self.tail.distribution(theta, np.maximum(y, self._ends[-1]), past)
         share = np.where(numbers == len(self._ends), far, share)
@@ -190,7 +159,7 @@ class Hurdles:
 
     def draw(self, theta: np.ndarray, past: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One point for each row of the inputs, shape (k,)."""
-        at_least = self._at_least(theta, past)[:, 1:-1]
+        at_least = _at_least(self.logits, theta, past)[:, 1:-1]
         numbers = np.sum(rng.random((len(theta), 1)) < at_least, axis=1)
         middle = (self.lower + self.upper) / 2
         far = np.maximum(self.tail.draw(theta, past, rng), middle[-1])
@@ -201,7 +170,7 @@ def fit_hurdles(
     inputs: Inputs,
     y: np.ndarray,
     ends: tuple[np.ndarray, np.ndarray],
-    fit_tail: Callable[[Inputs, np.ndarray], Tail],
+    fit_tail: Callable[[Inputs, np.ndarray], Any],
     rng: np.random.Generator,
     effort: Effort,
 ) -> Hurdles:
