@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,9 +25,6 @@ from pymc_kbr.posterior.posterior import Display, Shown
 from pymc_kbr.posterior.scores import energy_score
 from pymc_kbr.simulation.progress import tracked
 from pymc_kbr.tables.reference_table import ReferenceTable, check_table, columns_named
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @default_arithmetic
@@ -254,8 +251,6 @@ class StatisticRelevance:
         pandas.DataFrame
             A line a pair: statistic, parameter, dependence, pvalue.
         """
-        import pandas as pd
-
         pairs = [(s, p) for s in self.statistics for p in self.parameters]
         return pd.DataFrame(pairs, columns=["statistic", "parameter"]).assign(
             dependence=self.dependence.ravel(), pvalue=self.pvalue.ravel()

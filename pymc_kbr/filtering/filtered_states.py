@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -21,9 +21,6 @@ from pymc_kbr.filtering.gaussian import Moments, roots_of
 from pymc_kbr.filtering.recursion import AtTimes, Belief, OnDemand
 from pymc_kbr.filtering.validation import Point, as_it_is
 from pymc_kbr.posterior.posterior import Posterior, check_levels
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 
 @default_arithmetic
