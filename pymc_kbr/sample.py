@@ -33,12 +33,12 @@ from pymc_kbr.rounds.adaptive import TooCoarse, check_rounds, simulate_in_rounds
 from pymc_kbr.selection.fitted_for import Candidates, account, check_choice, check_rows_for, fitted_for
 from pymc_kbr.selection.select import IN_MEMORY
 from pymc_kbr.simulation import SimulationOptions, simulate
-from pymc_kbr.simulation.model.changed_data import with_data_of
 from pymc_kbr.simulation.model.read import (
     check_model,
     model_in_context,
     model_of_table,
     refuse_without_simulator,
+    with_data_of,
 )
 from pymc_kbr.simulation.options import Clock
 from pymc_kbr.simulation.prior.density import known_densities

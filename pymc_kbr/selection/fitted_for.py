@@ -18,7 +18,7 @@ from pymc_kbr.estimators import Estimator
 from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.estimators.prior_weights import ratio_of_draws
 from pymc_kbr.selection.select import check_candidates, choose, chosen_before, number_held_out, on_all_rows
-from pymc_kbr.simulation.prior.log_density import LogDensity
+from pymc_kbr.simulation.model.known import LogDensity
 from pymc_kbr.simulation.prior.new_prior import NewPrior
 from pymc_kbr.simulation.progress import working
 from pymc_kbr.tables.reference_table import ReferenceTable

@@ -30,7 +30,7 @@ from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.simulation.forward_model import ForwardModel, PilotRun, enough_first_rows, simulate_first_rows
 from pymc_kbr.simulation.model.read import ModelGraph, inputs_of, is_simulator
-from pymc_kbr.simulation.model.vector_simulator import function_of
+from pymc_kbr.simulation.model.simulators import function_of
 from pymc_kbr.simulation.options import Clock, Destination, InMemory, SimulationOptions, pieces_of, versions
 from pymc_kbr.simulation.prior.draws import DrawnPrior, PriorSampler
 from pymc_kbr.simulation.prior.proposal import ProposalSampler

@@ -31,7 +31,7 @@ from pymc_kbr.simulation.model.graphs import IN_PYTHON
 from pymc_kbr.simulation.model.learned_simulator import register_learned
 from pymc_kbr.simulation.model.learned_variable import Likelihood
 from pymc_kbr.simulation.model.read import QUICK, copied, is_simulator
-from pymc_kbr.simulation.model.vector_simulator import function_of
+from pymc_kbr.simulation.model.simulators import function_of
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 ROW_VARIABLE = "row_of_the_simulator"

@@ -12,8 +12,8 @@ from pymc_kbr.arrays.bijections import LARGEST_BOUND, Interval, Step
 from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.support import Block, Support
+from pymc_kbr.simulation.model.known import LogDensity
 from pymc_kbr.simulation.prior.draws import PriorSampler
-from pymc_kbr.simulation.prior.log_density import LogDensity
 from pymc_kbr.simulation.streams import PILOT_STREAM, PRIOR_STREAM, ROWS_A_STREAM, streams
 from pymc_kbr.tables.columns import Columns
 
