@@ -33,10 +33,7 @@ REMEDIES = {
     "ended": "take more simulations, {many} that are drawn as these were",
     "zoomed": "simulate more between the bounds, {many}, or between narrower ones (`zoom`)",
 }
-"""What helps a coarse table: rounds, by their number where "auto" found them needless; more of the prior,
-where there can be none; more of the same where the table is one of rounds, or between bounds, and without
-more rounds where these ended.
-"""
+"""What helps a coarse table: rounds, more of the prior where there can be none, or more of the same."""
 
 
 def remedy_of(table: ReferenceTable) -> str:

@@ -374,9 +374,8 @@ def _coverage(
         Concern(
             "coverage",
             f"central 90% intervals covered {shares} of {rows} held-out rows ({lower:.0%} to {upper:.0%} are "
-            "expected): intervals are too "
-            f"{'narrow' if min(off.values()) < 0.9 else 'wide'}; look at `calibrate(estimator, table)`, and "
-            "recalibrate the draws with it, or simulate more rows",
+            f"expected): intervals are too {'narrow' if min(off.values()) < 0.9 else 'wide'}; look at "
+            "`calibrate(estimator, table)`, and recalibrate the draws with it, or simulate more rows",
         )
     ]
 

@@ -358,8 +358,7 @@ class ComparisonFile:
                 if line["settings"] != settings:
                     raise ValueError(
                         f"{self.path} holds {key} of another model, seed, number of draws or observations, "
-                        "or estimator; give another file, or the arguments of the first "
-                        "call"
+                        "or estimator; give another file, or the arguments of the first call"
                     )
                 return line
         return None

@@ -46,9 +46,8 @@ class Adjustment(BaseEstimator):
     def _take(self, x: np.ndarray, z: np.ndarray, fitted: np.ndarray) -> None:
         """Put rows in the place of the fitted ones, where an adjustment `streams`."""
         raise TypeError(
-            f"{type(self).__name__} moves the rows that it was fitted to, and no others; take "
-            "'local_linear' or "
-            "'kernel_ridge' for rows that are read a part at a time"
+            f"{type(self).__name__} moves the rows that it was fitted to, and no others; take 'local_linear' "
+            "or 'kernel_ridge' for rows that are read a part at a time"
         )
 
     @abstractmethod

@@ -946,11 +946,8 @@ class KernelLikelihood(Estimator):
         between: tuple[np.ndarray, np.ndarray] | None = None,
         numbers: np.ndarray | None = None,
     ) -> Prepared:
-        """Observations (n, d) in the units of the fit; of no volume, hence no density, where impossible.
-
-        They may be known to lie `between` two ends (n, d), and are then some values there. Messages say the
-        `numbers` (n,) of rows that are some of the user's.
-        """
+        """Observations (n, d) in the units of the fit; of no volume, hence no density, where impossible."""
+        # They may lie anywhere `between` two ends (n, d); messages say the `numbers` (n,) of the user's rows.
         numbers = np.arange(len(rows)) if numbers is None else numbers
         prepared = self._evaluation.prepare(rows)
         beyond_edges = np.zeros(len(rows), dtype=bool)

@@ -581,18 +581,15 @@ class DrawnTransition:
         found = np.asarray(self.function(*given, np.random.default_rng(self.seed)), dtype=float)
         if found.shape != rows.shape:
             raise ValueError(
-                f"the transition function returned shape {found.shape} for states of shape "
-                f"{rows.shape}; it must "
-                "return one next state for each row"
+                f"the transition function returned shape {found.shape} for states of shape {rows.shape}; it "
+                "must return one next state for each row"
             )
         bad = ~np.isfinite(found).all(axis=1)
         if np.any(bad):
             raise ValueError(
-                f"the transition function returned NaN or infinity for {bad.sum()} of {len(rows)} "
-                "states, the "
-                f"first of them {rows[np.flatnonzero(bad)[0]].tolist()}; it must return a finite next "
-                "state for "
-                "every training state"
+                f"the transition function returned NaN or infinity for {bad.sum()} of {len(rows)} states, "
+                f"the first of them {rows[np.flatnonzero(bad)[0]].tolist()}; it must return a finite next "
+                "state for every training state"
             )
         return ((found - self.centre) / self.scale).reshape(n, self.draws, p)
 
@@ -606,8 +603,7 @@ def check_transition(transition: Any, controlled: bool, more: int = 0) -> Callab
     if not callable(transition):
         raise TypeError(
             f"transition is {shown(transition)}; give a function of states (k, p) and a generator that "
-            "returns next "
-            "states (k, p), or a PyMC model of one step"
+            "returns next states (k, p), or a PyMC model of one step"
         )
     named = ["states", *["parameters"] * more, *["controls"] * controlled]
     wanted = len(named) + 1
@@ -692,8 +688,7 @@ def _check(training: Training, how: How, given: GivenSettings) -> None:
     if fixed or given.state_kernel != "gaussian" or given.observation_kernel != "gaussian":
         raise ValueError(
             "tuning is 'published', which chooses Gaussian kernels and all settings, and "
-            f"{fixed or 'kernels'} are "
-            "given; leave them out, or take tuning='held_out'"
+            f"{fixed or 'kernels'} are given; leave them out, or take tuning='held_out'"
         )
     if not training.lengths or training.controls is not None or how.draw is not None:
         raise ValueError(

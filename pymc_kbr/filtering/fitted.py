@@ -325,9 +325,8 @@ class FittedFilter:
             )
         if isinstance(initial, Belief) and self.recursion.controlled:
             raise ValueError(
-                "a filter with controls cannot start from the belief before, since no control is known "
-                "for that "
-                "step; take `predict(1, belief, controls=...)` and give its draws, or go on by `step`"
+                "a filter with controls cannot start from the belief before, since no control is known for "
+                "that step; take `predict(1, belief, controls=...)` and give its draws, or go on by `step`"
             )
 
     def filtered(self, rows: np.ndarray, initial: Any, controls: Any) -> tuple[np.ndarray, np.ndarray | None]:

@@ -33,9 +33,7 @@ if TYPE_CHECKING:
 ARVIZ_MAJOR = int(version("arviz").split(".")[0])
 
 WEIGHTED_ATOMS = "weighted_atoms_data"
-"""The group of atoms and weights. ArviZ takes no group for draws whose name has "data" in it: of any other
-without chains, `InferenceData.to_dataframe` fails.
-"""
+"""The group of atoms and weights: ArviZ takes no group for draws whose name has "data" in it."""
 
 
 @default_arithmetic

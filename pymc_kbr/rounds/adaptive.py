@@ -40,9 +40,7 @@ PRIOR_SHARE = 0.1
 """Of the rows of further rounds: see `refine`."""
 
 MOST_FOR_LEARNING = MOST_SPARINGLY
-"""Statistics above which rounds go by regression estimates of the parameters, and not by a learned
-likelihood, unless one of many statistics was found the best.
-"""
+"""Statistics above which rounds go by regression estimates, unless a likelihood of many was the best."""
 
 
 class TooCoarse(NamedTuple):

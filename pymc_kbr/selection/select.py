@@ -131,12 +131,9 @@ def choose(
     not_missed: float = 0.05,
     nearest: float = 0.25,
 ) -> Estimator:
-    """What `select` does, on rows, whose weights may be those of another prior; near an observation (d,).
-
-    Held-out rows that are a share of at most `not_missed` of all are not missed by what is chosen. Where
-    there is an observation, they are among this share of the rows that are `nearest` to it. With
-    `does_not_do`, a first candidate of which it is true is taken without a comparison.
-    """
+    """What `select` does, on rows, whose weights may be those of another prior; near an observation (d,)."""
+    # Held-out rows that are a share of at most `not_missed` of all are not missed; they are among the share
+    # of the rows that are `nearest`. With `does_not_do`, a first candidate of which it is true is taken.
     flag("progressbar", progressbar)
     started = time.perf_counter()
     n = len(rows.carrying)

@@ -631,10 +631,7 @@ class Conditional:
         shared: bool = False,
         between: bool = False,
     ) -> Any:
-        """Log probabilities (k, r) of cells between two `ends`, each (k, r); or log densities at y.
-
-        Where a statistic is continuous `between` atoms, its ends are equal where it has a density.
-        """
+        """Log probabilities (k, r) of cells between `ends`; log densities at y where these are equal."""
         if shared and xp is np:
             y, *ends = (for_rows(each, len(theta)) for each in (y, *ends))  # type: ignore[assignment]
         z, half = self.standardised(theta, y, past, xp, shared=shared)

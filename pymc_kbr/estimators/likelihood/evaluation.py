@@ -29,9 +29,7 @@ RESIDUALS_AT_ONCE = 2**20
 """Of residuals that are held at once."""
 
 LEAST_LOG = np.array(-1e300)
-"""From which logs are averaged: where all are minus infinity, so is their average. No float, which PyTensor
-takes for one of 32 bits.
-"""
+"""From which logs are averaged; no float, which PyTensor takes for one of 32 bits."""
 
 NO_END = 1e100
 """In the place of an end that is infinite, in a statistic's own units."""

@@ -629,10 +629,8 @@ def begin(
     bent_share: float = 0.999,
     far: float = 30.0,
 ) -> Elements:
-    """The numbers y (n, e) in units, and a kernel for their density; `bend`: use asinh for long tails.
-
-    Where a number is NaN it has no density; a row of which too little is left has no level, but NaN.
-    """
+    """The numbers y (n, e) in units, and a kernel for their density; `bend`: use asinh for long tails."""
+    # A number that is NaN has no density, nor has a row a level of which too little is left.
     rng = np.random.default_rng(seed)
     there, shown = ~np.isnan(y), ~np.isnan(levels[:, 0])
     whole = bool(there.all())

@@ -20,9 +20,7 @@ from pymc_kbr.estimators.likelihood.structure import column_of
 from pymc_kbr.estimators.summaries.transformed import EVEN, FAR, Cells, Grid, Transformed
 
 CELLS = 64
-"""Into which the range of a statistic is cut that later ones were learnt given: each has its exact mass, and
-what was learnt given it is taken at its middle. They are a tenth of a deviation wide, or less.
-"""
+"""Into which the range of a statistic that later ones depend on is cut: a tenth of a deviation wide."""
 
 
 class Limits(NamedTuple):

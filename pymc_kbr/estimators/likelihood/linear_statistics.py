@@ -12,9 +12,7 @@ from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.estimators.likelihood.checks import LEAST_LEFT
 
 WRONG = 0.01
-"""Of a statistic's deviation, by which an observation may differ from the function: data that were rounded to
-two or three digits do, and less hardly moves a posterior.
-"""
+"""Of a statistic's deviation, by which an observation may differ from the function: data are rounded."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,9 +17,7 @@ LARGEST_LOG = 12.0
 """Of the factor's diagonal, over that of all rows: beyond it a spread is not learnt but extrapolated."""
 
 LOG_CHI_SQUARE = 1.2703628
-"""Minus the mean of the logarithm of a squared standard normal variable: the logarithm of two, plus Euler's
-constant.
-"""
+"""Minus the mean log of a squared standard normal variable: log 2 plus Euler's constant."""
 
 
 class Below(NamedTuple):

@@ -187,7 +187,6 @@ def refuse_weighted_for_success(table: Any, why: str) -> None:
     if weighting_of(table).weighted_for_success:
         raise ValueError(
             "simulations failed more often at some parameters than at others, so with on_failure='condition' "
-            f"the rows of the table are no draws of the prior; {why}: take "
-            "`table.with_on_failure('drop')`, if a failure is an outcome that was not observed, or correct "
-            "the simulator"
+            f"the rows of the table are no draws of the prior; {why}: take `table.with_on_failure('drop')`, "
+            "if a failure is an outcome that was not observed, or correct the simulator"
         )

@@ -744,10 +744,7 @@ def _sizes(rows: int, q: int) -> tuple[int, ...]:
 
 
 DIFFERENCE, JUMP, WIDE_JUMP, FRESH = range(4)
-"""Kinds of proposals: along differences of particles, of a length of one or of a wide one, and one that draws
-component and scale anew: whole jumps from one part of the target to another. Further ones are steps within
-the mixture.
-"""
+"""Kinds of proposals: differences of particles, whole or wide jumps, and afresh; others are within a part."""
 
 
 class Gains:

@@ -102,11 +102,7 @@ def scores(
 
 
 class Regression(NamedTuple):
-    """A Gaussian process of targets (n, q) at points (n, p), all of the same size and smoothness.
-
-    Its size and its bandwidth are those under which the targets are likeliest, so that where there is no bias
-    none is seen.
-    """
+    """A Gaussian process of targets (n, q) at points (n, p), its size and bandwidth the likeliest."""
 
     # Shapes: landmarks (m, p); scales (p,); into (m, m); right (m, q); precisions (m,).
     landmarks: np.ndarray

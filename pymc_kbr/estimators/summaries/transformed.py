@@ -271,8 +271,7 @@ class Transformed:
             raise ValueError(
                 f"statistic {np.flatnonzero(self.kept)[column]} has the value {given[row, column]:.6g} in "
                 f"row {row}, and all of the table's are above {curve.origin:.6g} and enter by their "
-                f"{curve.kind}: "
-                "the model does not make this value; look at its units, or take scale=False"
+                f"{curve.kind}: the model does not make this value; look at its units, or take scale=False"
             )
         return self.scaler.transform(values)
 

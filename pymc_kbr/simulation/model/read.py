@@ -388,8 +388,7 @@ def copied(model: pm.Model) -> tuple[FunctionGraph, dict[GraphVariable, GraphVar
     except (NotImplementedError, ValueError) as error:
         raise ValueError(
             f"PyMC cannot copy the model: {error}; give initial values to the sampler "
-            "(`pm.sample(initvals=...)`) "
-            "instead of the variables, and pass the outermost model"
+            "(`pm.sample(initvals=...)`) instead of the variables, and pass the outermost model"
         ) from error
 
 

@@ -69,9 +69,8 @@ def vector_simulator(
     check_simulator(name, fn)
     if "signature" in kwargs:
         raise TypeError(
-            f"the signature {kwargs['signature']!r} is given; `vector_simulator` writes it itself, "
-            "from the shapes of the parameters and of one vector of statistics: leave it out, or take "
-            "`pm.Simulator`"
+            f"the signature {kwargs['signature']!r} is given; `vector_simulator` writes it itself, from the "
+            "shapes of the parameters and of one vector of statistics: leave it out, or take `pm.Simulator`"
         )
     if not params:
         raise ValueError(f"the simulator {name!r} has no parameters; pass the variables it depends on")
