@@ -224,7 +224,8 @@ def sample_abc(
     rng = generator_of(random_seed)
     stored = reference_table if isinstance(reference_table, StoredTable) else None
     seconds = Clock()
-    table, before, stopped = _in_memory(reference_table), None, False
+    table = reference_table.load(IN_MEMORY) if isinstance(reference_table, StoredTable) else reference_table
+    before, stopped = None, False
     if table is None:
         refuse_without_simulator(model)
         alone = all(other is None for other in (store, prior, calibration, statistics))
@@ -451,11 +452,6 @@ def _if_coarse(
 def _asked_for(table: Any, statistics: Sequence[str] | None) -> Any:
     """A table, in memory or on the disk, with the statistics that are asked for and that the data have."""
     return (table if statistics is None else table.with_statistics(statistics)).without_missing()
-
-
-def _in_memory(reference_table: ReferenceTable | StoredTable | None) -> ReferenceTable | None:
-    """A table, or rows spread evenly over one that stays on the disk."""
-    return reference_table.load(IN_MEMORY) if isinstance(reference_table, StoredTable) else reference_table
 
 
 # --- arguments that do not go together ---

@@ -674,17 +674,7 @@ def _with(settings: FilterSettings, rule: str, ridge: float) -> FilterSettings:
 
 
 def _check(training: Training, how: How, given: GivenSettings) -> None:
-    fixed = [
-        name
-        for name in (
-            "state_bandwidth",
-            "observation_bandwidth",
-            "regularisation",
-            "prior_regularisation",
-            "transition_regularisation",
-        )
-        if getattr(given, name) is not None
-    ]
+    fixed = [name for name in NUMBERS[:-1] if getattr(given, name) is not None]
     if fixed or given.state_kernel != "gaussian" or given.observation_kernel != "gaussian":
         raise ValueError(
             "tuning is 'published', which chooses Gaussian kernels and all settings, and "
