@@ -12,10 +12,7 @@ from scipy.stats import cauchy, chi2, gamma, kstest, norm
 import pymc_kbr as pk
 from pymc_kbr.estimators.likelihood import conditional_mixture as mixture_functions
 from pymc_kbr.estimators.likelihood.basis import Landmarks
-from pymc_kbr.estimators.likelihood.conditional_mixture import (
-    fit_functions,
-    parts_of_numbers,
-)
+from pymc_kbr.estimators.likelihood.conditional_mixture import fit_functions, parts_of_numbers
 from pymc_kbr.estimators.likelihood.evaluation import Evaluation, integrated_out
 from pymc_kbr.estimators.likelihood.exchangeable import ElementUnits, Exchangeable, fit_exchangeable, measured
 from pymc_kbr.estimators.summaries.transformed import CommonScale
