@@ -19,8 +19,7 @@ import pandas as pd
 from sklearn.model_selection import KFold
 
 import pymc_kbr as pk
-from pymc_kbr.embedding.embedding import Atoms, Embedding
-from pymc_kbr.embedding.preimage import mode
+from pymc_kbr.embedding.embedding import Atoms, Embedding, mode
 from pymc_kbr.gram import (
     DivideAndConquer,
     IncompleteCholesky,
@@ -101,10 +100,7 @@ def methods(
         "localised": lambda: pk.Localised(m, bandwidth, regularisation(m), **common),
         "Nadaraya-Watson": lambda: pk.NadarayaWatson(bandwidth, scale=False),
         "random subsample": lambda: pk.ConditionalMean(
-            bandwidth,
-            regularisation(m),
-            solver=Subsample(m),
-            **common,
+            bandwidth, regularisation(m), solver=Subsample(m), **common
         ),
         "incomplete Cholesky": lambda: on_all(IncompleteCholesky(tolerance=1e-6, rank=min(n, RANK))),
         "random features": lambda: on_all(RandomFeatures(RANK)),
@@ -189,12 +185,7 @@ def averaged(lines: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 
 
 def surface(
-    draw: Draw,
-    trials: int,
-    n: int,
-    bandwidths: np.ndarray,
-    regularisations: np.ndarray,
-    modes: bool = False,
+    draw: Draw, trials: int, n: int, bandwidths: np.ndarray, regularisations: np.ndarray, modes: bool = False
 ) -> pd.DataFrame:
     """Errors as functions of bandwidth and ridge; the ridge of m rows is the same lambda times m."""
     names = ("exact", "localised", "Nadaraya-Watson", "random subsample")
@@ -215,12 +206,7 @@ def surface(
                     if name == "Nadaraya-Watson":
                         smoothed = found
                     lines.append(
-                        {
-                            "method": name,
-                            "bandwidth": bandwidth,
-                            "regularisation": regularisation,
-                            **found,
-                        }
+                        {"method": name, "bandwidth": bandwidth, "regularisation": regularisation, **found}
                     )
     return averaged(pd.DataFrame(lines), ["method", "bandwidth", "regularisation"])
 

@@ -14,13 +14,7 @@ ROOT = HERE.parent
 project = "pymc_kbr"
 author = "the pymc_kbr developers"
 release = version = version_of("pymc_kbr")
-extensions = [
-    "myst_parser",
-    "sphinx.ext.autodoc",
-    "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
-    "numpydoc",
-]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax", "numpydoc"]
 html_theme = "pymc_sphinx_theme"
 html_title = "pymc_kbr"
 html_theme_options = {

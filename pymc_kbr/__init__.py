@@ -105,7 +105,6 @@ _FOLDERS = {
     "tables",
 }
 
-
 _RULES = "embedding.rules"
 """Of Song et al.: `pk.rules.sum_rule` and the others."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
@@ -15,12 +16,12 @@ from sklearn.base import clone
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.arrays.observations import Observations
-from pymc_kbr.arrays.refusals import generator_of, of_type, shown, whole
+from pymc_kbr.arrays.refusals import generator_of, names_of, of_type, shown, whole
+from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.checking.calibration import Calibration, recalibrated
 from pymc_kbr.checking.coarseness import Coarseness, coarseness_of
-from pymc_kbr.checking.diagnostics import Concern, diagnose, warn
+from pymc_kbr.checking.diagnostics import Concern, diagnose, signs_of, warn
 from pymc_kbr.checking.prior_sensitivity import log_densities
-from pymc_kbr.checking.signs import signs_of
 from pymc_kbr.estimators import Estimator, Rejection, make_estimator
 from pymc_kbr.estimators.fitted_table import in_deviations
 from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
@@ -28,13 +29,17 @@ from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.estimators.sets import columns_of_sets
 from pymc_kbr.posterior.arviz import check_var_names, to_arviz
 from pymc_kbr.posterior.posterior import Posterior
-from pymc_kbr.rounds.adaptive import TooCoarse, simulate_in_rounds
-from pymc_kbr.rounds.arguments import check_kinds, validate_arguments, warn_of_no_effect
+from pymc_kbr.rounds.adaptive import TooCoarse, check_rounds, simulate_in_rounds
 from pymc_kbr.selection.fitted_for import Candidates, account, check_choice, check_rows_for, fitted_for
 from pymc_kbr.selection.select import IN_MEMORY
 from pymc_kbr.simulation import SimulationOptions, simulate
-from pymc_kbr.simulation.model.changed_data import with_data_of
-from pymc_kbr.simulation.model.read import model_in_context, model_of_table, refuse_without_simulator
+from pymc_kbr.simulation.model.read import (
+    check_model,
+    model_in_context,
+    model_of_table,
+    refuse_without_simulator,
+    with_data_of,
+)
 from pymc_kbr.simulation.options import Clock
 from pymc_kbr.simulation.prior.density import known_densities
 from pymc_kbr.simulation.prior.model_prior import with_its_support
@@ -46,10 +51,8 @@ from pymc_kbr.tables.stored_table import StoredTable
 if TYPE_CHECKING:
     import pymc as pm
 
-
 FITTED: dict[int, Estimator] = {}
 """The fitted estimators of results that are still in memory, by the results' identities."""
-
 
 _WHY = {
     "draws are independent, so that nothing is tuned and nothing has to converge": (
@@ -221,7 +224,8 @@ def sample_abc(
     rng = generator_of(random_seed)
     stored = reference_table if isinstance(reference_table, StoredTable) else None
     seconds = Clock()
-    table, before, stopped = _in_memory(reference_table), None, False
+    table = reference_table.load(IN_MEMORY) if isinstance(reference_table, StoredTable) else reference_table
+    before, stopped = None, False
     if table is None:
         refuse_without_simulator(model)
         alone = all(other is None for other in (store, prior, calibration, statistics))
@@ -450,6 +454,99 @@ def _asked_for(table: Any, statistics: Sequence[str] | None) -> Any:
     return (table if statistics is None else table.with_statistics(statistics)).without_missing()
 
 
-def _in_memory(reference_table: ReferenceTable | StoredTable | None) -> ReferenceTable | None:
-    """A table, or rows spread evenly over one that stays on the disk."""
-    return reference_table.load(IN_MEMORY) if isinstance(reference_table, StoredTable) else reference_table
+# --- arguments that do not go together ---
+
+
+USUAL_SIMULATIONS = 10_000
+"""Of `sample_abc`, where none are asked for."""
+
+
+def check_kinds(reference_table: Any, model: Any, statistics: Any) -> None:
+    """Refuse arguments of another kind than `sample_abc` takes."""
+    if not isinstance(reference_table, ReferenceTable | StoredTable | None):
+        raise TypeError(
+            f"reference_table is {shown(reference_table)}; give a ReferenceTable or a StoredTable, as "
+            "`simulate`, `ReferenceTable.from_dataframe` and `StoredTable.open` make them"
+        )
+    if model is not None:
+        check_model("model", model)
+    if statistics is not None:
+        names_of("statistics", statistics)
+
+
+def warn_of_no_effect(options: SimulationOptions) -> None:
+    """Say which settings of simulations are given where nothing is simulated."""
+    usual = SimulationOptions(USUAL_SIMULATIONS)
+    given = {"simulations": options.draws != usual.draws}
+    given |= {
+        name: getattr(options, name) != getattr(usual, name)
+        for name in ("cores", "executor", "on_failure", "timeout")
+    }
+    named = [name for name, is_given in given.items() if is_given]
+    if named:
+        warnings.warn(
+            f"{', '.join(named)} {'has' if len(named) == 1 else 'have'} no effect beside a reference table: "
+            "nothing is simulated",
+            UserWarning,
+            stacklevel=users_line(),
+        )
+
+
+def validate_arguments(
+    estimator: Estimator | None,
+    prior: Any,
+    calibration: Any,
+    reference_table: ReferenceTable | StoredTable | None,
+    store: str | Path | None,
+    rounds: int | str | None,
+    statistics: Any,
+) -> None:
+    """Refuse arguments that do not go together, before any work."""
+    if prior is not None and getattr(estimator, "prior", None) is not None:
+        raise ValueError("both the estimator and `prior` give a prior; leave one of them out")
+    if (conditions := getattr(estimator, "conditions", None)) is not None:
+        raise ValueError(
+            f"the estimator has the conditions {conditions}, whose values no model says; fit it to a table, "
+            "and give them to `condition(observed, conditions=...)`"
+        )
+    if reference_table is not None and store is not None:
+        raise ValueError("both a reference table and a store are given; leave one of them out")
+    if isinstance(reference_table, StoredTable) and (prior is not None or calibration is not None):
+        raise ValueError(
+            f"the reference table stays on the disk, with {len(reference_table)} rows, and `prior` and "
+            "`calibration` need it in memory; leave them out, or load the table or some of its rows: "
+            "`stored.load(20_000)`"
+        )
+    if isinstance(reference_table, StoredTable) and weighting_of(reference_table).ratio is not None:
+        raise ValueError(
+            "the reference table stays on the disk, and its rows are no draws of the prior and carry "
+            "weights, which needs them in memory; load the table or some of its rows: `stored.load(20_000)`"
+        )
+    if statistics is not None and rounds is not None:
+        raise ValueError(
+            "statistics names some of them, and rounds go by all that the data have; leave rounds out, or "
+            "give NaN in the model's data for the others"
+        )
+    if rounds is not None:
+        check_rounds(rounds)
+        _refuse_with_rounds(rounds, prior, reference_table, store)
+
+
+def _refuse_with_rounds(rounds: int | str, prior: Any, reference_table: Any, store: Any) -> None:
+    """Refuse what does not go together with rounds."""
+    if reference_table is not None:
+        raise ValueError(
+            f"rounds is {shown(rounds)} and a reference table is given, of which nothing is simulated; "
+            "leave one of them out, or make the table with `refine` or `zoom`"
+        )
+    if store is not None:
+        raise ValueError(
+            f"rounds is {shown(rounds)} and a store is given, which holds one table; leave one of them "
+            "out, or take `refine(..., store=...)`, with a folder of stores, and give its table as "
+            "`reference_table`"
+        )
+    if prior is not None:
+        raise ValueError(
+            f"rounds is {shown(rounds)} and another prior is given; rounds simulate near the posterior under "
+            "the model's own prior: leave one of them out, or simulate from the model with the other prior"
+        )

@@ -56,10 +56,7 @@ ABSENT = {
 
 NEED_MORE = [
     pytest.param(
-        page,
-        i,
-        id=f"{page.stem}-{block.needs}-{i}",
-        marks=[pytest.mark.pytorch] * (block.needs == "sbi"),
+        page, i, id=f"{page.stem}-{block.needs}-{i}", marks=[pytest.mark.pytorch] * (block.needs == "sbi")
     )
     for page, found in OF_ALL.items()
     for i, block in enumerate(found)

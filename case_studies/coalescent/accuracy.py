@@ -46,12 +46,7 @@ def local_linear(n: int) -> pk.Estimator:
     return pk.Adjusted(pk.Rejection(n // 10, kernel="epanechnikov"), "local_linear")
 
 
-def fit(
-    name: str,
-    table: tuple[np.ndarray, np.ndarray],
-    support: pk.Support,
-    random_seed: int,
-) -> Any:
+def fit(name: str, table: tuple[np.ndarray, np.ndarray], support: pk.Support, random_seed: int) -> Any:
     """An estimator by its name; "local_linear", "auto", with so much work, and "neural" are three more."""
     if name == "neural":
         bounds = np.array(list(BOUNDS.values())).T

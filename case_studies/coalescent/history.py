@@ -55,10 +55,7 @@ def split(
 
 
 def chosen_by(
-    method: str,
-    learnt: dict[str, pk.ReferenceTable],
-    statistics: np.ndarray,
-    kept: Path | None,
+    method: str, learnt: dict[str, pk.ReferenceTable], statistics: np.ndarray, kept: Path | None
 ) -> tuple[pk.ModelChoice, float]:
     """The choice at statistics (k, d), and its seconds; from the file `kept` where it was made before."""
     took = None if kept is None else kept.with_suffix(".seconds")

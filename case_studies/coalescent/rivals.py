@@ -23,8 +23,7 @@ from case_studies.coalescent.accuracy import BOUNDS, load
 from case_studies.destination import add_destination, folder_of
 from case_studies.embedding_errors import RANK, neighbours
 from case_studies.embedding_plots import STYLES
-from pymc_kbr.embedding.embedding import Atoms, Embedding
-from pymc_kbr.embedding.preimage import mode
+from pymc_kbr.embedding.embedding import Atoms, Embedding, mode
 from pymc_kbr.gram import DivideAndConquer, IncompleteCholesky, Nystroem, RandomFeatures, Subsample
 from pymc_kbr.kernels import Kernel, parameter_kernel
 

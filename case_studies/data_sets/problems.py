@@ -195,10 +195,7 @@ PROBLEMS = {
         "second moments (sufficient)",
     ),
     "Clayton": Problem(
-        {"dependence": (0.2, 6), "deviation": (0.3, 3)},
-        clayton,
-        tau_and_deviations,
-        "tau, deviations",
+        {"dependence": (0.2, 6), "deviation": (0.3, 3)}, clayton, tau_and_deviations, "tau, deviations"
     ),
     "counts": Problem(
         {"mean": (0.5, 15), "dispersion": (0.3, 6)}, counts, mean_variance_zeros, "mean, variance, zeros"

@@ -9,10 +9,7 @@ from typing import Any
 
 
 def add_lines(
-    path: Path,
-    columns: Sequence[str],
-    jobs: Iterable[tuple[Any, ...]],
-    line: Callable[..., dict[str, Any]],
+    path: Path, columns: Sequence[str], jobs: Iterable[tuple[Any, ...]], line: Callable[..., dict[str, Any]]
 ) -> None:
     """Append the lines of jobs that are not there yet.
 

@@ -57,24 +57,9 @@ TESTS: dict[str, tuple[Callable[..., Any], Sampler, list[str], dict[str, Any]]] 
         {"null": "gamma", "statistic": "biased"},
     ),
     "mmd": (pk.mmd_test, two_samples, ["normal", "cauchy"], MEDIAN),
-    "mmd, biased": (
-        pk.mmd_test,
-        two_samples,
-        ["normal", "cauchy"],
-        MEDIAN | {"statistic": "biased"},
-    ),
-    "mmd, gamma": (
-        pk.mmd_test,
-        two_samples,
-        ["normal", "cauchy"],
-        {"null": "gamma", "statistic": "biased"},
-    ),
-    "mmd, learnt": (
-        pk.mmd_test,
-        two_samples,
-        ["normal"],
-        {"permutations": 99, "bandwidth": "bayesian"},
-    ),
+    "mmd, biased": (pk.mmd_test, two_samples, ["normal", "cauchy"], MEDIAN | {"statistic": "biased"}),
+    "mmd, gamma": (pk.mmd_test, two_samples, ["normal", "cauchy"], {"null": "gamma", "statistic": "biased"}),
+    "mmd, learnt": (pk.mmd_test, two_samples, ["normal"], {"permutations": 99, "bandwidth": "bayesian"}),
     "mmd, aggregated": (
         pk.mmd_test,
         two_samples,
@@ -82,12 +67,7 @@ TESTS: dict[str, tuple[Callable[..., Any], Sampler, list[str], dict[str, Any]]] 
         {"permutations": 99, "bandwidth": "aggregated"},
     ),
     "mmd, blocks": (pk.mmd_test, many, ["normal", "cauchy"], {"form": "block"}),
-    "mmd, random features": (
-        pk.mmd_test,
-        many,
-        ["normal", "cauchy"],
-        MEDIAN | {"form": "random_features"},
-    ),
+    "mmd, random features": (pk.mmd_test, many, ["normal", "cauchy"], MEDIAN | {"form": "random_features"}),
     "hsic": (pk.hsic_test, independent, ["normal", "cauchy"], MEDIAN),
     "hsic, gamma": (
         pk.hsic_test,
@@ -95,12 +75,7 @@ TESTS: dict[str, tuple[Callable[..., Any], Sampler, list[str], dict[str, Any]]] 
         ["normal", "cauchy"],
         {"null": "gamma", "statistic": "biased"},
     ),
-    "hsic, learnt": (
-        pk.hsic_test,
-        independent,
-        ["normal"],
-        {"permutations": 99, "bandwidth": "bayesian"},
-    ),
+    "hsic, learnt": (pk.hsic_test, independent, ["normal"], {"permutations": 99, "bandwidth": "bayesian"}),
     "hsic, aggregated": (
         pk.hsic_test,
         independent,
@@ -108,12 +83,7 @@ TESTS: dict[str, tuple[Callable[..., Any], Sampler, list[str], dict[str, Any]]] 
         {"permutations": 99, "bandwidth": "aggregated"},
     ),
     "hsic, blocks": (pk.hsic_test, many, ["normal", "cauchy"], {"form": "block"}),
-    "hsic, random features": (
-        pk.hsic_test,
-        many,
-        ["normal", "cauchy"],
-        MEDIAN | {"form": "random_features"},
-    ),
+    "hsic, random features": (pk.hsic_test, many, ["normal", "cauchy"], MEDIAN | {"form": "random_features"}),
 }
 
 

@@ -13,8 +13,7 @@ import numpy as np
 import pandas as pd
 
 import pymc_kbr as pk
-from pymc_kbr.checking.diagnostics import diagnose
-from pymc_kbr.checking.signs import signs_of
+from pymc_kbr.checking.diagnostics import diagnose, signs_of
 from pymc_kbr.kernels import Gaussian
 
 
@@ -35,11 +34,7 @@ def table(observed: list[float], noise: float = 0.3) -> pk.ReferenceTable:
 def found(observed: list[float], estimator: Any, noise: float = 0.3) -> list[dict[str, str]]:
     """The warnings and notes of `sample_abc`, by name and message."""
     idata = pk.sample_abc(
-        1000,
-        reference_table=table(observed, noise),
-        estimator=estimator,
-        random_seed=1,
-        progressbar=False,
+        1000, reference_table=table(observed, noise), estimator=estimator, random_seed=1, progressbar=False
     )
     attributes = idata["posterior"].attrs
     lines = [*attributes["warnings"].splitlines(), *attributes["notes"].splitlines()]

@@ -22,7 +22,7 @@ from case_studies.coalescent.accuracy import BOUNDS, load, local_linear
 from case_studies.destination import add_destination, folder_of
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.posterior.scores import covered, energy_score
-from pymc_kbr.selection.default_candidates import default_candidates
+from pymc_kbr.selection.select import default_candidates
 from pymc_kbr.selection.selection import label
 
 HERE = Path(__file__).parent
@@ -93,11 +93,7 @@ def main() -> None:
     for seed in arguments.seeds:
         for name, columns in (("select", statistics), (f"select, {USELESS} useless statistics more", noisy)):
             started = time.perf_counter()
-            chosen = pk.select(
-                table_of(parameters[:n], columns[:n]),
-                random_seed=seed,
-                progressbar=False,
-            )
+            chosen = pk.select(table_of(parameters[:n], columns[:n]), random_seed=seed, progressbar=False)
             seconds = time.perf_counter() - started
             reason = chosen.selection_.chosen.label  # type: ignore[attr-defined]
             add(f"{name} (seed {seed}): {reason}", chosen, seconds, (parameters[-k:], columns[-k:]))

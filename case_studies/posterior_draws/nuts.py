@@ -115,11 +115,7 @@ def compare(
     started = time.perf_counter()
     with MODELS[name](False):
         idata = pk.sample_abc(
-            draws,
-            simulations=simulations,
-            estimator=estimator,
-            random_seed=random_seed,
-            progressbar=False,
+            draws, simulations=simulations, estimator=estimator, random_seed=random_seed, progressbar=False
         )
     seconds = time.perf_counter() - started
     ours = moments(idata).loc[exact.index]

@@ -113,11 +113,7 @@ def _kernel_likelihood(form: str) -> Callable[[Task, pk.ReferenceTable, int], An
     def fit(task: Task, table: pk.ReferenceTable, seed: int) -> Any:
         estimator = pk.KernelLikelihood(form=form, particles=DRAWS)
         return estimator.fit(
-            table.parameters,
-            table.statistics,
-            table.support,
-            log_prior=task.log_prior,
-            random_seed=seed,
+            table.parameters, table.statistics, table.support, log_prior=task.log_prior, random_seed=seed
         )
 
     return fit

@@ -11,15 +11,7 @@ from case_studies.sbi_benchmark.results import CLASSIFIERS, KEYS
 from case_studies.sbi_benchmark.tasks import TASKS
 
 PUBLISHED = Path(__file__).parent / "published.csv"
-SEVEN = (
-    "gaussian_linear",
-    "two_moons",
-    "gaussian_mixture",
-    "bernoulli_glm",
-    "slcp",
-    "sir",
-    "lotka_volterra",
-)
+SEVEN = ("gaussian_linear", "two_moons", "gaussian_mixture", "bernoulli_glm", "slcp", "sir", "lotka_volterra")
 """Tasks over which means are taken: those that every method with a published forest's figure has."""
 
 MEAN_OF_SEVEN = "mean of seven"

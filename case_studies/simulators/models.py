@@ -235,13 +235,7 @@ STUDIES = {
         batched=False,
     ),
     "epidemic": Study(
-        None,
-        epidemic_model,
-        (COUNTED,),
-        epidemic_exact,
-        one_table=False,
-        noise=COUNTED,
-        batched=False,
+        None, epidemic_model, (COUNTED,), epidemic_exact, one_table=False, noise=COUNTED, batched=False
     ),
 }
 """The gallery's two models; the second one with its noise in the simulator for `sample_smc`, too; and an

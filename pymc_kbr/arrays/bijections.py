@@ -47,7 +47,6 @@ class Interval(OneToOne):
     """Each column between two bounds, either of which may be infinite or depend on other columns."""
 
     # Shapes: lower_slopes, upper_slopes (k, p).
-
     lower: tuple[float, ...]
     upper: tuple[float, ...]
     lower_slopes: tuple[tuple[float, ...], ...] | None = None
@@ -517,8 +516,7 @@ def step_to_json(step: Step) -> dict[str, Any]:
 def step_from_json(document: Mapping[str, Any]) -> Step:
     """The inverse of `step_to_json`."""
     fields = {name: _from_text(value) for name, value in document.items() if name != "kind"}
-    step: Step = KINDS[document["kind"]](**fields)
-    return step
+    return KINDS[document["kind"]](**fields)
 
 
 def _to_text(fields: Any) -> Any:

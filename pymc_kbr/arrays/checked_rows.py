@@ -18,7 +18,6 @@ class CheckedRows:
     """Simulations as finite numbers, with the prior's support and the weight of each row."""
 
     # Shapes: parameters, statistics (n, p), (n, d); ratio (n,); lowest (d,), of rows that will be read.
-
     parameters: np.ndarray
     statistics: np.ndarray
     support: Support

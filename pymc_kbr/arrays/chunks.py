@@ -40,7 +40,6 @@ class Chunks:
     """Rows (n, d) of a source, read block by block, and changed by a function on the way."""
 
     # Shapes: source (n, d).
-
     def __init__(
         self,
         source: Any,

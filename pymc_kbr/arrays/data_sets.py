@@ -22,7 +22,6 @@ class DataSets:
     """Several data sets, one below the other."""
 
     # Shapes: rows (N, q); sizes (n,).
-
     rows: np.ndarray
     sizes: np.ndarray
     names: tuple[str, ...] | None = None

@@ -15,7 +15,6 @@ class Atoms(NamedTuple):
     """Values with probabilities of their own, in ascending order, up to an error of rounding."""
 
     # Shapes: values (v,).
-
     values: np.ndarray
     rounding: float
 

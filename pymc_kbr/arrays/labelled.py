@@ -120,8 +120,7 @@ def _unmasked(what: str, value: Any) -> np.ndarray:
     if not np.ma.is_masked(array):
         return np.asarray(array)
     check_kind(what, array.dtype)
-    filled: np.ndarray = np.ma.filled(array.astype(float), np.nan)
-    return filled
+    return np.ma.filled(array.astype(float), np.nan)
 
 
 def _refuse_unlike_rows(what: str, columns: Mapping[Any, Any]) -> None:

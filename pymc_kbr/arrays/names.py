@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 
-from pymc_kbr.arrays.labelled import Labelled, in_order, is_labelled, labels_of_columns, made_up, texts
+from pymc_kbr.arrays.labelled import in_order, is_labelled, labels_of_columns, made_up, texts
 from pymc_kbr.arrays.support import Support
 
 
@@ -74,11 +74,6 @@ class Names:
         if self.statistics is not None:
             return repr(self.statistics[column])
         return f"in column {column if self.numbers is None else self.numbers[column]}"
-
-    @classmethod
-    def of_sides(cls, parameters: Labelled, statistics: Labelled) -> Names:
-        """Those of two labelled sides; arrays have none."""
-        return cls(parameters.names, statistics.names)
 
 
 def refuse_sets(table: Any) -> None:

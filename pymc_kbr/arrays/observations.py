@@ -16,7 +16,6 @@ class Observations:
     """One observation, or several, in the order of a table's statistics."""
 
     # Shapes: rows (k, d).
-
     rows: np.ndarray
     single: bool
 

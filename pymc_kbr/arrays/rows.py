@@ -181,8 +181,7 @@ class ConstantWarning(UserWarning):
 
 def varying(lowest: np.ndarray, highest: np.ndarray) -> np.ndarray:
     """Which columns, of these ranges (d,), vary, shape (d,)."""
-    kept: np.ndarray = highest - lowest > LEAST_RANGE * np.maximum(np.abs(lowest), np.abs(highest))
-    return kept
+    return highest - lowest > LEAST_RANGE * np.maximum(np.abs(lowest), np.abs(highest))
 
 
 def words_of_constant(lowest: np.ndarray, highest: np.ndarray) -> str:
@@ -191,9 +190,8 @@ def words_of_constant(lowest: np.ndarray, highest: np.ndarray) -> str:
         return "all statistics are constant in the reference table; they say nothing"
     column = int(np.argmax(highest - lowest))
     return (
-        f"all statistics vary by less than {LEAST_RANGE:g} of their size, which may be rounding: "
-        f"that in column {column} lies between {lowest[column]:.17g} and {highest[column]:.17g}; "
-        f"{OFFSET}"
+        f"all statistics vary by less than {LEAST_RANGE:g} of their size, which may be rounding: that in "
+        f"column {column} lies between {lowest[column]:.17g} and {highest[column]:.17g}; {OFFSET}"
     )
 
 

@@ -15,7 +15,6 @@ class Scaler:
 
     # Shapes: centre, scale (d,); kept (d,).
     # kept: Columns that vary.
-
     centre: np.ndarray
     scale: np.ndarray
     kept: np.ndarray

@@ -14,14 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.bijections import (
-    Interval,
-    Lattice,
-    Step,
-    ends_of,
-    step_from_json,
-    step_to_json,
-)
+from pymc_kbr.arrays.bijections import Interval, Lattice, Step, ends_of, step_from_json, step_to_json
 from pymc_kbr.arrays.constraints import Constraint, parse
 from pymc_kbr.arrays.refusals import instance, names_of, shown
 from pymc_kbr.arrays.scaling import unit_deviations

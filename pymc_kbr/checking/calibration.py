@@ -15,14 +15,14 @@ from scipy.stats import binom, kstest
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.posterior.arviz import pack
-from pymc_kbr.posterior.posterior import Shown
+from pymc_kbr.posterior.posterior import Display, Shown
 from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 
 @default_arithmetic
 @dataclass(frozen=True, eq=False, repr=False)
-class Calibration:
+class Calibration(Display):
     """How an estimator's posteriors agree with the parameters of held-out rows.
 
     Parameters
@@ -61,12 +61,6 @@ class Calibration:
     around: np.ndarray | None = None
     trials: int | None = None
     spread: float | None = None
-
-    def __repr__(self) -> str:
-        return self._shown().text()
-
-    def _repr_html_(self) -> str:
-        return self._shown().html()
 
     def _shown(self) -> Shown:
         """The summary of the first parameters, and what coverage is expected."""
@@ -395,8 +389,7 @@ def recalibrated(
 
 def _nearest(values: np.ndarray, points: np.ndarray) -> np.ndarray:
     """The nearest of rising values (v,) to each of points (m,)."""
-    nearest: np.ndarray = values[np.searchsorted((values[1:] + values[:-1]) / 2, points)]
-    return nearest
+    return values[np.searchsorted((values[1:] + values[:-1]) / 2, points)]
 
 
 # --- joint calibration of all parameters ---
@@ -407,7 +400,6 @@ class JointTransforms:
     """Transforms in [0, 1] of k held-out rows, uniform where the joint posteriors are calibrated."""
 
     # Shapes: highest_density (k,); tarp (k,).
-
     REGIONS: ClassVar[tuple[str, str]] = ("highest_density", "tarp")
 
     highest_density: np.ndarray
@@ -423,7 +415,6 @@ class Recovery:
     """True values of k held-out rows beside quantiles of their posteriors."""
 
     # Shapes: truths (k, p); quantiles (k, 3, p).
-
     LEVELS: ClassVar[tuple[float, float, float]] = (0.05, 0.5, 0.95)
 
     truths: np.ndarray
@@ -466,5 +457,4 @@ def _log_density(
     whiten = directions[:, kept] / np.sqrt(values[kept])
     width = len(among) ** (-1 / (kept.sum() + 4))
     squares = cdist((points - centre) @ whiten, (among - centre) @ whiten, "sqeuclidean")
-    found: np.ndarray = logsumexp(-squares / (2 * width**2), axis=1)
-    return found
+    return logsumexp(-squares / (2 * width**2), axis=1)

@@ -34,10 +34,7 @@ REMEDIES = {
     "ended": "take more simulations, {many} that are drawn as these were",
     "zoomed": "simulate more between the bounds, {many}, or between narrower ones (`zoom`)",
 }
-"""What helps a coarse table: rounds, by their number where "auto" found them needless; more of the prior,
-where there can be none; more of the same where the table is one of rounds, or between bounds, and without
-more rounds where these ended.
-"""
+"""What helps a coarse table: rounds, more of the prior where there can be none, or more of the same."""
 
 
 def remedy_of(table: ReferenceTable) -> str:
@@ -67,7 +64,6 @@ class Coarseness:
     """A posterior against what the rows nearest to it say."""
 
     # Shapes: moved (p,); resized (p,).
-
     moved: np.ndarray
     resized: np.ndarray
     simulations: float
@@ -105,7 +101,7 @@ class Coarseness:
         width = f"{times(factor, '.1f')} as {'wide' if self.resized[worst] >= 0 else 'narrow'}"
         more, moved = self.simulations / self.rows, self.moved[worst]
         many = (
-            f"about {_rounded(self.simulations):,}"
+            f"about {int(float(f'{self.simulations:.1e}')):,}"
             if more < most_times
             else f"more than {most_times} times as many"
         )
@@ -116,11 +112,6 @@ class Coarseness:
             f"{REMEDIES[remedy].format(many=many)}"
             f"{f'; there were no further rounds near the observation, since {ended}' if ended else ''}"
         )
-
-
-def _rounded(number: float) -> int:
-    """To two digits."""
-    return int(float(f"{number:.1e}"))
 
 
 def coarseness(

@@ -22,18 +22,13 @@ class HeldOut:
     """A table's rows in two parts."""
 
     # Shapes: rows (k,); fitted (m,).
-
     rows: np.ndarray
     fitted: np.ndarray
     estimator: Estimator
 
 
 def hold_out(
-    estimator: Estimator,
-    table: ReferenceTable,
-    rows: int,
-    around: ArrayLike | None,
-    rng: np.random.Generator,
+    estimator: Estimator, table: ReferenceTable, rows: int, around: ArrayLike | None, rng: np.random.Generator
 ) -> HeldOut:
     """Hold rows out of a table and fit an estimator to the others."""
     refuse_sets(table)

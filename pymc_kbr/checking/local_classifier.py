@@ -16,13 +16,13 @@ from pymc_kbr.estimators import Estimator, make_estimator
 from pymc_kbr.hypothesis_tests.result import by_permutation
 from pymc_kbr.kernels import Gaussian
 from pymc_kbr.kernels.kernel import frequencies
-from pymc_kbr.posterior.posterior import Shown
+from pymc_kbr.posterior.posterior import Display, Shown
 from pymc_kbr.tables.reference_table import ReferenceTable, check_table
 
 
 @default_arithmetic
-@dataclass(frozen=True, eq=False)
-class LocalClassifierTest:
+@dataclass(frozen=True, eq=False, repr=False)
+class LocalClassifierTest(Display):
     """How well a classifier separates true values from draws, near one observation.
 
     Parameters
@@ -41,12 +41,6 @@ class LocalClassifierTest:
     pvalue: float
     null: np.ndarray
     effective_rows: float
-
-    def __repr__(self) -> str:
-        return self._shown().text()
-
-    def _repr_html_(self) -> str:
-        return self._shown().html()
 
     def _shown(self) -> Shown:
         line = {"statistic": self.statistic, "pvalue": self.pvalue, "rows": self.effective_rows}

@@ -43,10 +43,7 @@ class Misspecification:
 
 @default_arithmetic
 def misspecification(
-    table: ReferenceTable,
-    observed: Any = None,
-    *,
-    random_seed: int | np.random.Generator | None = None,
+    table: ReferenceTable, observed: Any = None, *, random_seed: int | np.random.Generator | None = None
 ) -> Misspecification:
     """Test whether an observation, or several, are draws of a model's prior predictive distribution.
 

@@ -20,7 +20,6 @@ class ObservationSupport:
     """Where an observation lies among the simulations."""
 
     # Shapes: references (r,); contributions (d,); position (d,).
-
     distance: float
     references: np.ndarray
     contributions: np.ndarray

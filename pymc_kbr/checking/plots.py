@@ -28,10 +28,7 @@ from pymc_kbr.arrays.refusals import check_seed, instance, names_of
 from pymc_kbr.arrays.refusals import probability as refuse_probability
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.checking.calibration import Calibration
-from pymc_kbr.checking.observation_support import (
-    ObservationSupport,
-    observation_support,
-)
+from pymc_kbr.checking.observation_support import ObservationSupport, observation_support
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.tables.file import check_result
 from pymc_kbr.tables.reference_table import ReferenceTable, check_table

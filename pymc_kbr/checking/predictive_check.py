@@ -16,7 +16,7 @@ from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.embedding.learnt_lengthscale import learn_lengthscale
 from pymc_kbr.hypothesis_tests import TestResult, mmd_test
 from pymc_kbr.kernels import Gaussian, median_heuristic
-from pymc_kbr.posterior.posterior import Shown
+from pymc_kbr.posterior.posterior import Display, Shown
 from pymc_kbr.simulation import simulate_data
 from pymc_kbr.tables.file import check_result
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @default_arithmetic
 @dataclass(frozen=True, eq=False, repr=False)
-class PredictiveCheck:
+class PredictiveCheck(Display):
     """The observed data among data sets simulated from the posterior.
 
     Parameters
@@ -74,12 +74,6 @@ class PredictiveCheck:
             axis.set(xlabel=f"squared discrepancy of {name}", ylabel="data sets" if axis is axes[0] else "")
             axis.legend(frameon=False, fontsize=8)
         return axes
-
-    def __repr__(self) -> str:
-        return self._shown().text()
-
-    def _repr_html_(self) -> str:
-        return self._shown().html()
 
     def _shown(self) -> Shown:
         lines = [

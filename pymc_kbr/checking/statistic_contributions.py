@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,18 +21,15 @@ from pymc_kbr.estimators import Estimator, make_estimator
 from pymc_kbr.estimators.likelihood.success import refuse_weighted_for_success
 from pymc_kbr.estimators.missing import on_statistics
 from pymc_kbr.hypothesis_tests import hsic_test
-from pymc_kbr.posterior.posterior import Shown
+from pymc_kbr.posterior.posterior import Display, Shown
 from pymc_kbr.posterior.scores import energy_score
 from pymc_kbr.simulation.progress import tracked
 from pymc_kbr.tables.reference_table import ReferenceTable, check_table, columns_named
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 @default_arithmetic
 @dataclass(frozen=True, eq=False, repr=False)
-class StatisticContributions:
+class StatisticContributions(Display):
     """Posteriors of held-out rows with all statistics, and without some of them.
 
     Parameters
@@ -104,12 +101,6 @@ class StatisticContributions:
             yticks=range(len(table)), yticklabels=table.index, xlabel="rise of the energy score without it"
         )
         return ax
-
-    def __repr__(self) -> str:
-        return self._shown().text()
-
-    def _repr_html_(self) -> str:
-        return self._shown().html()
 
     def _shown(self) -> Shown:
         table = self.summary()
@@ -260,8 +251,6 @@ class StatisticRelevance:
         pandas.DataFrame
             A line a pair: statistic, parameter, dependence, pvalue.
         """
-        import pandas as pd
-
         pairs = [(s, p) for s in self.statistics for p in self.parameters]
         return pd.DataFrame(pairs, columns=["statistic", "parameter"]).assign(
             dependence=self.dependence.ravel(), pvalue=self.pvalue.ravel()

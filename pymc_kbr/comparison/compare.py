@@ -358,8 +358,7 @@ class ComparisonFile:
                 if line["settings"] != settings:
                     raise ValueError(
                         f"{self.path} holds {key} of another model, seed, number of draws or observations, "
-                        "or estimator; give another file, or the arguments of the first "
-                        "call"
+                        "or estimator; give another file, or the arguments of the first call"
                     )
                 return line
         return None
@@ -647,7 +646,6 @@ class ScoredPosterior:
     """What is scored of a posterior."""
 
     # Shapes: mean (p,); draws (m, p); atoms (a, p); weights (a,); mode (p,).
-
     mean: np.ndarray
     draws: np.ndarray
     atoms: np.ndarray

@@ -321,7 +321,6 @@ class Conditioned:
     """The process given its values at all its points."""
 
     # Shapes: landmarks (m, D); weights (m,).
-
     landmarks: np.ndarray
     weights: np.ndarray
     factor: Any
@@ -346,7 +345,6 @@ class ThroughLandmarks:
     """The same with Nystroem's covariance U A^-1 U', of the rows with m landmarks (U) and theirs (A)."""
 
     # Shapes: triangle (m, m).
-
     landmarks: np.ndarray
     weights: np.ndarray
     triangle: np.ndarray

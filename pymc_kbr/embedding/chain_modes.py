@@ -16,7 +16,6 @@ class ChainModes(NamedTuple):
     """Modes at which chains are."""
 
     # Shapes: mode (chains,); means (modes,); deviations (modes,).
-
     mode: np.ndarray
     means: np.ndarray
     deviations: np.ndarray

@@ -39,17 +39,8 @@ def relative_ratio(
 ) -> np.ndarray:
     """The prior's density over that of a mixture of prior and table, at a table's rows: at most 1 / share."""
     # Shapes: parameters (n, p); returned: (n,).
-    # The least-squares fit of r = pi / (share pi + (1 - share) p) in the kernel's space, by draws of both.
-    # Where the prior is much narrower than the table the ratio itself has a large variance; this one is
-    # bounded. Estimators take it as the `ratio` of their `fit`: their prior is then that much wider.
-    # kernel: On the parameters.
-    # parameters: Of the table: draws of p.
-    # prior: sum_j a_j k(., u_j): draws of pi with weights of sum one, none of them negative.
-    # regularisation: eta.
-    # share: Of the prior in the mixture; 0 gives n times `kulsif`.
-    # Returned: Values of r, which may be slightly negative where it is near zero.
-    # [1] M. Yamada, T. Suzuki, T. Kanamori, H. Hachiya, M. Sugiyama, Relative density-ratio estimation for
-    # robust distribution comparison, NIPS (2011); L. Xu et al., arXiv:2202.02474 (2022), section 6.
+    # The least-squares fit of r = pi / (share pi + (1 - share) p) in the kernel's space, by draws of both: M.
+    # Yamada et al., NIPS (2011); L. Xu et al., arXiv:2202.02474 (2022), section 6. Share 0: n times `kulsif`.
     if not 0 <= share < 1:
         raise ValueError(f"share is {shown(share)}; it is a share of the prior, from 0 to below 1")
     draws, weights, n = prior.atoms.points, prior.weights, len(parameters)

@@ -15,12 +15,7 @@ from pymc_kbr.arrays.rows import as_points, refuse_constant
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.arrays.weighted import spread_out_varied
-from pymc_kbr.embedding.marginal_likelihood import (
-    FlatEmbedding,
-    MarginalLikelihood,
-    Measure,
-    check_measure,
-)
+from pymc_kbr.embedding.marginal_likelihood import FlatEmbedding, MarginalLikelihood, Measure, check_measure
 from pymc_kbr.kernels import Gaussian, Kernel, Sum, median_heuristic
 
 Likelihood = Callable[[np.ndarray], tuple[float, np.ndarray]]
@@ -31,7 +26,6 @@ class Maximum:
     """Where a search ended."""
 
     # Shapes: lengthscale (D,).
-
     lengthscale: np.ndarray
     log_likelihood: float
     at_edge: bool
@@ -47,7 +41,6 @@ class LearntLengthscale:
     """The lengthscales of the highest marginal likelihood, and the other maxima."""
 
     # Shapes: scanned, likelihoods (s,); units (D,).
-
     maxima: tuple[Maximum, ...]
     rows: int
     scanned: np.ndarray

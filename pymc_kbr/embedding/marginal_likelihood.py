@@ -16,7 +16,6 @@ class MarginalLikelihood:
     """log p(x_1, ..., x_n | l) and its gradient, on all pairs of points."""
 
     # Shapes: points (n, D).
-
     def __init__(self, points: np.ndarray, noise: float = 0.1, measure: Measure | None = None) -> None:
         self.points, self.noise = points, noise
         self.measure = LebesgueMeasure() if measure is None else measure
@@ -239,7 +238,6 @@ class Jacobian:
     """gamma_i = |gradient of the empirical embedding| at its points, for a Gaussian kernel."""
 
     # Shapes: points (n, D).
-
     def __init__(self, points: np.ndarray) -> None:
         _, self._group, counts = np.unique(points, axis=0, return_inverse=True, return_counts=True)
         self._group = self._group.reshape(-1)  # NumPy 2.0 gives a column

@@ -29,8 +29,7 @@ from typing import Protocol
 import numpy as np
 from scipy.optimize import brentq
 
-from pymc_kbr.embedding.embedding import Atoms, Embedding
-from pymc_kbr.embedding.preimage import mode
+from pymc_kbr.embedding.embedding import Atoms, Embedding, mode
 from pymc_kbr.gram import Gram, Operator
 
 
@@ -95,7 +94,7 @@ def bayes_average(function: Embedding, posterior: Embedding) -> float:
 
 
 def posterior_decoding(posterior: Embedding, starts: int = 5) -> np.ndarray:
-    """The point y that minimises k(y, y) - 2 sum_i w_i k(theta_i, y), shape (p,): see `preimage`."""
+    """The point y that minimises k(y, y) - 2 sum_i w_i k(theta_i, y), shape (p,): see `embedding.mode`."""
     return mode(posterior, starts)
 
 

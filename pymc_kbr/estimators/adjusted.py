@@ -172,7 +172,8 @@ class Adjusted(Estimator):
             warn_of_wide(points, support, None if names is None else names.parameters)
         self._strata = self._fit_strata(rng)
         if self._strata:
-            self.adjustment_ = self._of_most_columns()
+            # That of the rows that are moved along most columns.
+            self.adjustment_ = max(self._strata, key=lambda part: int(part.columns.sum())).adjustment
         else:
             self.adjustment_ = clone(make_adjustment(self.adjustment)).fit(*self._regressed(), rng)
 
@@ -192,10 +193,6 @@ class Adjusted(Estimator):
                 adjustment.fit(*self._regressed(rows, columns), rng)
                 found.append(_Stratum(rows, columns, parameters, adjustment))
         return found
-
-    def _of_most_columns(self) -> Adjustment:
-        """The adjustment of the rows that are moved along most columns."""
-        return max(self._strata, key=lambda part: int(part.columns.sum())).adjustment
 
     def _fit_inner(self, rng: np.random.Generator) -> None:
         """The estimator that gives the weights, on the same table."""
@@ -383,7 +380,6 @@ class MovableRows:
     """Rows that may be moved, in the unconstrained space."""
 
     # Shapes: points (m, p); free (m, r); inside (m,); number (m,).
-
     points: np.ndarray
     free: np.ndarray
     inside: np.ndarray

@@ -46,9 +46,8 @@ class Adjustment(BaseEstimator):
     def _take(self, x: np.ndarray, z: np.ndarray, fitted: np.ndarray) -> None:
         """Put rows in the place of the fitted ones, where an adjustment `streams`."""
         raise TypeError(
-            f"{type(self).__name__} moves the rows that it was fitted to, and no others; take "
-            "'local_linear' or "
-            "'kernel_ridge' for rows that are read a part at a time"
+            f"{type(self).__name__} moves the rows that it was fitted to, and no others; take 'local_linear' "
+            "or 'kernel_ridge' for rows that are read a part at a time"
         )
 
     @abstractmethod
@@ -152,7 +151,6 @@ class LocalLine(NamedTuple):
     """A weighted linear regression about an observation: what is expected there, and what is left of rows."""
 
     # Shapes: here (q,); residuals (m, q); design (m, 1 + d); inverse (1 + d, m).
-
     here: np.ndarray
     residuals: np.ndarray
     design: np.ndarray
@@ -245,10 +243,7 @@ def regression_clouds(
     # Of more a regression takes tens of milliseconds an observation, as all else does.
     most_statistics: int = 250,
 ) -> np.ndarray | None:
-    """Near simulations, moved to each observation, (k, c, q); None where there are few, or many statistics.
-
-    An infinite parameter, on an edge of the prior, counts as the farthest one that is not.
-    """
+    """Near simulations, moved to each observation, (k, c, q); None of few, or of many statistics."""
     # Shapes: statistics (n, d), scaled; free (n, q); observed (k, d), scaled.
     n, d = statistics.shape
     size = max(nearest, rows_for_each * (d + 1))
@@ -264,8 +259,7 @@ def regression_clouds(
         if not np.any(weights > 0):  # all are as far
             weights = np.ones(size)
         line = LocalLine.of(statistics[some] - observed[i], free[some], weights)
-        cloud: np.ndarray = line.here + line.residuals[:nearest]
-        return cloud
+        return line.here + line.residuals[:nearest]
 
     with parallel_map(len(observed)) as map_:
         return np.stack(map_(moved, range(len(observed))))

@@ -20,7 +20,6 @@ from pymc_kbr.gram import (
     Auto,
     DivideAndConquer,
     Exact,
-    Gram,
     Operator,
     RandomFeatures,
     Solver,
@@ -102,13 +101,10 @@ class RuleEstimator(Estimator):
             self._base = self._centre if self._prior.base is None else self._prior.base
             gram = gram.centred(self._centre)
         self.regularisation_ = self._regularisation(ridge)
-        self._operator = self._factored(gram)
+        self._operator: Operator = self.rule.operator(gram, self._prior.gamma, self.regularisation_)
         if (rank := getattr(gram, "rank", None)) is not None:
             self.rank_ = rank
         self.ridge_raised_ = self._operator.raised
-
-    def _factored(self, gram: Gram) -> Operator:
-        return self.rule.operator(gram, self._prior.gamma, self.regularisation_)
 
     def _solver(self) -> Solver:
         return make_solver(self.solver)
@@ -224,7 +220,6 @@ class WithPrior(RuleEstimator):
     """A conditional mean under a prior that is given by draws."""
 
     # Shapes: prior (l, p), or pair of such and of weights of shape (l,).
-
     takes_draws = True
 
     def __init__(
@@ -474,12 +469,7 @@ class Localised(RuleEstimator):
         choice = self._choose(self.neighbours_, self._prior_weights(rng))
         self.kernel_, self._ridge = choice.kernel, choice.ridge
         self.regularisation_ = self._ridge / self.neighbours_
-        self._regressions = LocalRegressions(
-            self.kernel_,
-            self._ridge,
-            self.neighbours_,
-            self.centred,
-        )
+        self._regressions = LocalRegressions(self.kernel_, self._ridge, self.neighbours_, self.centred)
         self._units = kernel_units(self.kernel_)
         self.table_.nearest(self.neighbours_, self._units)  # the tree is grown here
 

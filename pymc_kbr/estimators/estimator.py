@@ -612,7 +612,6 @@ class FitInput:
     """Both sides of a table, what is known of the prior, and names."""
 
     # Shapes: parameters, statistics (n, p), (n, d); ratio (n,).
-
     parameters: Any
     statistics: Any
     support: Support | None
@@ -651,7 +650,7 @@ class FitInput:
                 refuse_unknown_lengths("the statistics", x)
                 return cls(theta, x, support, ratio, prior, names, success)
             theta, x = read_pair(parameters, statistics)
-            return cls(theta.values, x.values, support, ratio, prior, Names.of_sides(theta, x), success)
+            return cls(theta.values, x.values, support, ratio, prior, Names(theta.names, x.names), success)
         table, theta = parameters, parameters.parameters
         if statistics is not None:
             raise TypeError(
@@ -817,7 +816,6 @@ class Scan:
     """What is known of all rows."""
 
     # Shapes: deviation (p,); rows (s,); parameters, statistics (s, p) and (s, d); few (f,).
-
     scaler: Scaler
     deviation: np.ndarray
     rows: np.ndarray
@@ -900,7 +898,6 @@ class RowWeights:
     """What an estimator makes of k observations."""
 
     # Shapes: values (k, m); rows (k, m); points (m, p).
-
     values: np.ndarray
     rows: np.ndarray | None = None
     points: np.ndarray | None = None

@@ -33,7 +33,6 @@ class FittedTable:
 
     # Shapes: statistics (n, q); parameters (n, p); rows (n,); ratio (n,); draws (l, p) and (l,); first (d,);
     # raw (n, d).
-
     streamed: ClassVar[bool] = False
     deviation: ClassVar[Any] = None
 
@@ -136,9 +135,7 @@ def build_table(
 
 
 def scaled(
-    rows: CheckedRows,
-    scale: bool | str | Summary = True,
-    draws: tuple[np.ndarray, np.ndarray] | None = None,
+    rows: CheckedRows, scale: bool | str | Summary = True, draws: tuple[np.ndarray, np.ndarray] | None = None
 ) -> FittedTable:
     """Rows that were checked, in the scale that an estimator asks for: see `build_table`."""
     theta, x, kept = rows.parameters, rows.statistics, rows.carrying

@@ -36,12 +36,7 @@ from pymc_kbr.estimators.checks import (
 )
 from pymc_kbr.estimators.estimator import Estimator, LogDensity, RowWeights
 from pymc_kbr.estimators.fitted_table import FittedTable
-from pymc_kbr.estimators.likelihood.autoregressive import (
-    MOST_SPARINGLY,
-    NOTHING_KNOWN,
-    Autoregressive,
-    Known,
-)
+from pymc_kbr.estimators.likelihood.autoregressive import MOST_SPARINGLY, NOTHING_KNOWN, Autoregressive, Known
 from pymc_kbr.estimators.likelihood.basis import ParameterScale
 from pymc_kbr.estimators.likelihood.checks import (
     FunctionOfParameters,
@@ -72,13 +67,7 @@ from pymc_kbr.estimators.likelihood.evaluation import (
 )
 from pymc_kbr.estimators.likelihood.exchangeable import Exchangeable
 from pymc_kbr.estimators.likelihood.form import Prepared
-from pymc_kbr.estimators.likelihood.incomplete import (
-    Limits,
-    Part,
-    part_evaluation,
-    parts_of,
-    prepare_between,
-)
+from pymc_kbr.estimators.likelihood.incomplete import Limits, Part, part_evaluation, parts_of, prepare_between
 from pymc_kbr.estimators.likelihood.linear_statistics import LinearStatistics
 from pymc_kbr.estimators.likelihood.location_scale import LocationScale
 from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density, free_log_density, start_rows
@@ -90,389 +79,6 @@ from pymc_kbr.estimators.summaries import Dependent, Summary, Transformed
 from pymc_kbr.estimators.summaries.transformed import Cells
 from pymc_kbr.posterior.posterior import Posterior, PosteriorWarning
 
-# --- estimators that fit a conditional density ---
-
-
-class LearnedDensity(Estimator):
-    """What a `KernelLikelihood` says of statistics at given parameters: log densities, and draws."""
-
-    simulated_range_: np.ndarray
-    reads_missed = True
-    """Whether a value that no simulation has, one step from a rare one of few values, is read as that one."""
-    _evaluation: Evaluation
-    _inputs: np.ndarray | None = None
-    _shared: tuple[Total, ...] = ()
-
-    @cached_property
-    def simulated_region_(self) -> SimulatedRegion:
-        """Which combinations within `simulated_range_` rows are near: all that `LearnedSimulator` takes."""
-        return SimulatedRegion.of(self.table_.parameters if self._inputs is None else self._inputs)
-
-    @property
-    def statistics_values_(self) -> tuple[tuple[float, float] | np.ndarray, ...]:
-        """Of each statistic the lowest and the highest simulated value, or all values of a discrete one.
-
-        No values of one that has a density and values with a probability of their own.
-        """
-        self._refuse_unfitted()
-        raw = self.table_.raw
-        assert raw is not None
-        found: list[tuple[float, float] | np.ndarray] = []
-        for column in raw.T:
-            cells = Cells.of(column)
-            if cells is not None and cells.between:
-                found.append(np.empty(0))
-            elif cells is None:
-                found.append((float(column.min()), float(column.max())))
-            elif cells.spacing:
-                steps = round(float(np.ptp(column)) / cells.spacing)
-                found.append(column.min() + cells.spacing * np.arange(steps + 1))
-            else:
-                found.append(np.unique(column))
-        return tuple(found)
-
-    @property
-    def parameters_size(self) -> int:
-        """Number of parameters, p."""
-        return self.simulated_range_.shape[1]
-
-    @property
-    def input_names_(self) -> tuple[str, ...] | None:
-        """Names of the p parameters, with those that are conditions; None where they have none."""
-        return self.names_.parameters
-
-    @property
-    def statistics_size(self) -> int:
-        """Number of statistics, d."""
-        return self.table_.scaler.size
-
-    def fit_table(self, table: FittedTable, rng: np.random.Generator) -> Self:
-        """As every estimator's; what is refused by its column is named.
-
-        Parameters
-        ----------
-        table : FittedTable
-        rng : numpy.random.Generator
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        TypeError, ValueError, MemoryError
-            As `Estimator.fit_table`, and if a statistic is an exact function of the parameters.
-        """
-        for name in ("simulated_region_", "score_check_"):
-            self.__dict__.pop(name, None)  # that of the fit before
-        try:
-            return super().fit_table(table, rng)
-        except FunctionOfParameters as error:
-            # Columns of a summary are no statistics of the table.
-            own = (
-                self.names_.statistics if isinstance(self.scale, bool) or self.scale == "dependent" else None
-            )
-            raise FunctionOfParameters(error.column, None if own is None else own[error.column]) from None
-
-    def warn_if_refuted(self, variable: str) -> None:
-        """Say of a variable of a model where held-out rows are not distributed as its likelihood says.
-
-        Parameters
-        ----------
-        variable : str
-            Its name, or names, in quotes.
-
-        Warns
-        -----
-        PosteriorWarning
-            That names the statistic which is worst, and says what to do.
-        """
-        column, names = getattr(self, "transforms_worst_", None), self.names_.statistics
-        worst = None if column is None else f"column {column}" if names is None else repr(names[column])
-        message = misfit_message(getattr(self, "transforms_pvalue_", 1.0), worst, f" of {variable}")
-        if message is not None:
-            warnings.warn(message, PosteriorWarning, stacklevel=users_line())
-
-    def prepare(self, observed: ArrayLike) -> Prepared:
-        """Observations in the units of the fit, for `log_density`.
-
-        Parameters
-        ----------
-        observed : ndarray of shape (n, d) or (d,)
-
-        Returns
-        -------
-        Prepared
-
-        Raises
-        ------
-        TypeError, ValueError
-            If it is not fitted, or they are no observations of its statistics.
-
-        Warns
-        -----
-        PosteriorWarning
-            If a statistic is the same in all simulations and another in the observation, or a value that no
-            simulation has is read as a rare one beside it, one step away on a lattice of two to five values.
-        """
-        return self._prepare(self._possible(self._trials(observed)))
-
-    def refuse_impossible(self, observed: ArrayLike, numbers: np.ndarray | None = None) -> None:
-        """Refuse observations that have a value which the model does not make.
-
-        Parameters
-        ----------
-        observed : ndarray of shape (n, d)
-        numbers : ndarray of shape (n,), optional
-            Of the rows, for what is said of one; their places where left out.
-
-        Raises
-        ------
-        ValueError
-            If a value lies beyond the edge of its statistic for all simulated parameters, or between the
-            values of a discrete one.
-        """
-        rows = self._trials(observed)
-        read = self._evaluation.nearest_level(rows)[0] if self.reads_missed else rows
-        self._prepare(read, conditioned=True, numbers=numbers)
-
-    def _prepare(
-        self,
-        rows: np.ndarray,
-        *,
-        conditioned: bool = False,
-        between: tuple[np.ndarray, np.ndarray] | None = None,
-        numbers: np.ndarray | None = None,
-    ) -> Prepared:
-        """Observations (n, d) in the units of the fit; of no volume, hence no density, where impossible.
-
-        They may be known to lie `between` two ends (n, d), and are then some values there. Messages say the
-        `numbers` (n,) of rows that are some of the user's.
-        """
-        numbers = np.arange(len(rows)) if numbers is None else numbers
-        prepared = self._evaluation.prepare(rows)
-        beyond_edges = np.zeros(len(rows), dtype=bool)
-        if self._evaluation.structure is not None:
-            ends = (rows, rows) if between is None else between
-            beyond_edges = self._evaluation.structure.impossible(*ends, *self.simulated_range_)
-        given = rows
-        if between is not None:  # what is missing is not what stands in its place
-            hidden = np.where(np.isfinite(between[0]), between[0], between[1])
-            given = np.where(between[0] == between[1], rows, np.where(np.isfinite(hidden), hidden, np.nan))
-        for columns, total, unit in self._shared:
-            low, high = (
-                each[:, list(columns)] / unit for each in ((rows, rows) if between is None else between)
-            )
-            lowest, highest = np.maximum(low, 0).sum(axis=1), high.sum(axis=1)
-            # Half of one is left to rounding: of shares and of counts a wrong sum is off by one at least.
-            wrong = np.flatnonzero((lowest > total + 0.5) | (highest < total - 0.5))
-            if conditioned and len(wrong):
-                called = ", ".join(
-                    self.names_.statistic(column).removeprefix("in column ") for column in columns
-                )
-                raise ImpossibleObservation(
-                    wrong,
-                    f"row {numbers[wrong[0]]} of the observations, {given[wrong[0]]}, has counts, or "
-                    f"shares, in the columns {called} whose sum is not {total * unit:.6g}, as it is in every "
-                    "simulation: look at the data, or leave one of these statistics out",
-                )
-            beyond_edges[wrong] = True
-        if (linear := self._evaluation.linear) is not None:
-            wrong = np.flatnonzero(linear.wrong(rows))
-            if conditioned and len(wrong):
-                called = ", ".join(self.names_.statistic(column) for column in linear.columns.tolist())
-                raise ImpossibleObservation(
-                    wrong,
-                    f"row {numbers[wrong[0]]} of the observations, {given[wrong[0]]}, is off the linear "
-                    f"function of the other statistics that {called} is in every simulation, as shares whose "
-                    "sum is not one: look at the data, or leave one of these statistics out",
-                )
-            beyond_edges[wrong] = True
-        unseen = np.flatnonzero(prepared.off() | beyond_edges)
-        if conditioned and len(unseen):
-            why = (
-                "beyond the edge that its statistic has for all simulated parameters"
-                if beyond_edges[unseen[0]]
-                else "that a discrete statistic does not take"
-            )
-            raise ImpossibleObservation(
-                unseen,
-                f"row {numbers[unseen[0]]} of the observations, {given[unseen[0]]}, has a value {why}: the "
-                "model does not make it; look at the data, or leave the statistic out",
-            )
-        off = np.any(impossible(rows, self.table_), axis=1, keepdims=True) | beyond_edges[:, None]
-        return prepared._replace(log_volume=np.where(off, -np.inf, prepared.log_volume))
-
-    def _trials(self, observed: ArrayLike) -> np.ndarray:
-        """Independent observations (r, d), also of one number where there is one statistic."""
-        self._refuse_unfitted()
-        return self.read(np.atleast_1d(by_name(observed, self.names_.statistics))).rows
-
-    def describe(self, parameters: Any, xp: Any = np) -> Any:
-        """What of the density depends on the parameters alone.
-
-        Parameters
-        ----------
-        parameters : ndarray or tensor of shape (k, p)
-        xp : module
-            `numpy`, or `pytensor.tensor` for tensors.
-
-        Returns
-        -------
-        ndarray or tensor of shape (k, w)
-            A row of w numbers for each, for `log_density`.
-        """
-        return self._evaluation.describe(parameters, xp)
-
-    def log_density(self, described: Any, prepared: Prepared, xp: Any = np) -> Any:
-        """Log densities of observations, each under parameters of its own.
-
-        Parameters
-        ----------
-        described : ndarray or tensor of shape (n, w)
-            What `describe` gives.
-        prepared : Prepared
-            n observations, as `prepare` gives them.
-        xp : module
-            `numpy`, or `pytensor.tensor` for tensors.
-
-        Returns
-        -------
-        ndarray or tensor of shape (n,)
-            In the statistics' own units.
-        """
-        return self._evaluation.log_density(described, prepared, xp)
-
-    def log_likelihood(self, parameters: ArrayLike, observed: ArrayLike) -> np.ndarray:
-        """Log-likelihood of one observation, or of the independent trials of one data set.
-
-        Parameters
-        ----------
-        parameters : ndarray of shape (k, p)
-            A data frame is put in the order of the table's names, where it has these.
-        observed : ndarray of shape (d,) or (r, d)
-            The log densities of r trials are summed.
-
-        Returns
-        -------
-        ndarray of shape (k,)
-            Densities are in the statistics' own units; of discrete ones they are probabilities. Beyond
-            `simulated_range_` they are what the fitted formula says, which nothing supports. Minus infinity
-            where a statistic is the same in all simulations and another in the observation, or where the
-            probabilities of a statistic's few values were learnt and it has a value that no simulation has;
-            but one step from a value of the lattice that few simulations have it has that one's probability,
-            which is mostly too high for it.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If it is not fitted, parameters or observation have another shape or other names, or a value is
-            not finite.
-
-        Warns
-        -----
-        PosteriorWarning
-            As `prepare`.
-        """
-        trials = self._possible(self._trials(observed))
-        return self.log_likelihood_of(self._parameters(parameters), trials)
-
-    def _parameters(self, parameters: ArrayLike) -> np.ndarray:
-        """Parameters (k, p), a data frame's in the order of the table."""
-        given = parameters_by_name(parameters, self.input_names_)
-        return check_parameters(given, self.parameters_size)
-
-    def log_likelihood_of(self, theta: np.ndarray, trials: np.ndarray) -> np.ndarray:
-        """`log_likelihood` of what was checked before.
-
-        Parameters
-        ----------
-        theta : ndarray of shape (k, p)
-        trials : ndarray of shape (r, d)
-
-        Returns
-        -------
-        ndarray of shape (k,)
-        """
-        if np.any(impossible(trials, self.table_)):
-            return np.full(len(theta), -np.inf)
-        return self.log_likelihoods(theta, trials).sum(axis=1)
-
-    def log_likelihoods(self, parameters: ArrayLike, statistics: ArrayLike) -> np.ndarray:
-        """Log-likelihoods of observations, each by itself.
-
-        What is the same in every simulation counts for nothing here, whatever it is in an observation.
-
-        Parameters
-        ----------
-        parameters : ndarray of shape (k, p)
-            Data frames are put in order, both of them.
-        statistics : ndarray of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (k, n)
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the parameters have another shape, or are not finite.
-
-        Warns
-        -----
-        PosteriorWarning
-            If a value that no simulation has is read as a rare one beside it.
-        """
-        rows = by_name(statistics, self.names_.statistics, "the statistics")
-        if rows.ndim != 2 or rows.shape[1] != self.statistics_size:
-            raise ValueError(f"the statistics have shape {rows.shape}; give rows (n, {self.statistics_size})")
-        described = self.describe(self._parameters(parameters))
-        return self._evaluation.log_densities(described, self._evaluation.prepare(self._read(rows)))
-
-    def draw_statistics(self, parameters: ArrayLike, rng: np.random.Generator | int | None = None) -> Any:
-        """One draw of the statistics for each of the parameters.
-
-        Parameters
-        ----------
-        parameters : ndarray of shape (k, p)
-            A data frame is put in the order of the table's names, where it has these.
-        rng : numpy.random.Generator or int, optional
-
-        Returns
-        -------
-        ndarray of shape (k, d)
-
-        Raises
-        ------
-        TypeError, ValueError
-            If it is not fitted, the parameters have another shape or are not finite, or `scale` is a summary
-            from which there is no way back to statistics.
-        """
-        self._refuse_unfitted()
-        return self._evaluation.draw(self._parameters(parameters), generator_of(rng, "rng"))
-
-    def _possible(self, rows: np.ndarray) -> np.ndarray:
-        """Observations (k, d) as `_read`, warned of where the model cannot make them."""
-        warn_of_impossible(rows, self.table_, self.names_)
-        return self._read(rows)
-
-    def _read(self, rows: np.ndarray) -> np.ndarray:
-        """Observations (k, d), a value that no simulation has read as a rare one beside it, warned of."""
-        if not self.reads_missed:
-            return rows
-        read, found = self._evaluation.nearest_level(rows)
-        warn_of_nearest_level(found, self.names_)
-        return read
-
-    def _near(self, rows: np.ndarray) -> np.ndarray:
-        """Observations (k, d) as `_possible`, refused where squares of their distances overflow."""
-        read = self._possible(rows)
-        # What is declared has units of its own, in which every value is a number.
-        if self._evaluation.structure is None:
-            check_scaled(self.table_.scaler.transform(read), read)
-        return read
-
-
 # --- the region of simulated parameters ---
 
 
@@ -480,7 +86,6 @@ class Ranks(NamedTuple):
     """Ranks from 0 to 1 of each parameter, interpolated between quantiles: no tail stretches them."""
 
     # Shapes: knots (k, p); slopes (k - 1, p).
-
     knots: np.ndarray
     slopes: np.ndarray
 
@@ -503,7 +108,6 @@ class Near(NamedTuple):
     """Whether all parameters together are near one of some rows, along uncorrelated axes of unit variance."""
 
     # Shapes: centre (p,); axes (p, p); anchors (m, p).
-
     centre: np.ndarray
     axes: np.ndarray
     anchors: np.ndarray
@@ -551,7 +155,6 @@ class Pairs(NamedTuple):
     """Whether each two parameters lie in, or beside, a cell of their ranks that has rows."""
 
     # Shapes: cells (p,); first, second (q,); near (q, c, c).
-
     cells: np.ndarray
     first: np.ndarray
     second: np.ndarray
@@ -634,7 +237,7 @@ def _in_parts(
 # --- the estimator ---
 
 
-class KernelLikelihood(LearnedDensity):
+class KernelLikelihood(Estimator):
     """The density of the statistics given the parameters, learnt from the table, times the prior.
 
     Parameters
@@ -715,6 +318,12 @@ class KernelLikelihood(LearnedDensity):
     np.True_
     """
 
+    simulated_range_: np.ndarray
+    reads_missed = True
+    """Whether a value that no simulation has, one step from a rare one of few values, is read as that one."""
+    _evaluation: Evaluation
+    _inputs: np.ndarray | None = None
+    _shared: tuple[Total, ...] = ()
     smoothing = "repeats"
     takes_draws = draws_as_asked = multiplies_prior = True
     _to_be_compared = False
@@ -1207,6 +816,333 @@ class KernelLikelihood(LearnedDensity):
         alone.__dict__.pop("score_check_", None)
         return alone
 
+    @cached_property
+    def simulated_region_(self) -> SimulatedRegion:
+        """Which combinations within `simulated_range_` rows are near: all that `LearnedSimulator` takes."""
+        return SimulatedRegion.of(self.table_.parameters if self._inputs is None else self._inputs)
+
+    @property
+    def statistics_values_(self) -> tuple[tuple[float, float] | np.ndarray, ...]:
+        """Of each statistic the lowest and the highest simulated value, or all values of a discrete one.
+
+        No values of one that has a density and values with a probability of their own.
+        """
+        self._refuse_unfitted()
+        raw = self.table_.raw
+        assert raw is not None
+        found: list[tuple[float, float] | np.ndarray] = []
+        for column in raw.T:
+            cells = Cells.of(column)
+            if cells is not None and cells.between:
+                found.append(np.empty(0))
+            elif cells is None:
+                found.append((float(column.min()), float(column.max())))
+            elif cells.spacing:
+                steps = round(float(np.ptp(column)) / cells.spacing)
+                found.append(column.min() + cells.spacing * np.arange(steps + 1))
+            else:
+                found.append(np.unique(column))
+        return tuple(found)
+
+    @property
+    def parameters_size(self) -> int:
+        """Number of parameters, p."""
+        return self.simulated_range_.shape[1]
+
+    @property
+    def statistics_size(self) -> int:
+        """Number of statistics, d."""
+        return self.table_.scaler.size
+
+    def fit_table(self, table: FittedTable, rng: np.random.Generator) -> Self:
+        """As every estimator's; what is refused by its column is named.
+
+        Parameters
+        ----------
+        table : FittedTable
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError, ValueError, MemoryError
+            As `Estimator.fit_table`, and if a statistic is an exact function of the parameters.
+        """
+        for name in ("simulated_region_", "score_check_"):
+            self.__dict__.pop(name, None)  # that of the fit before
+        try:
+            return super().fit_table(table, rng)
+        except FunctionOfParameters as error:
+            # Columns of a summary are no statistics of the table.
+            own = (
+                self.names_.statistics if isinstance(self.scale, bool) or self.scale == "dependent" else None
+            )
+            raise FunctionOfParameters(error.column, None if own is None else own[error.column]) from None
+
+    def warn_if_refuted(self, variable: str) -> None:
+        """Say of a variable of a model where held-out rows are not distributed as its likelihood says.
+
+        Parameters
+        ----------
+        variable : str
+            Its name, or names, in quotes.
+
+        Warns
+        -----
+        PosteriorWarning
+            That names the statistic which is worst, and says what to do.
+        """
+        column, names = getattr(self, "transforms_worst_", None), self.names_.statistics
+        worst = None if column is None else f"column {column}" if names is None else repr(names[column])
+        message = misfit_message(getattr(self, "transforms_pvalue_", 1.0), worst, f" of {variable}")
+        if message is not None:
+            warnings.warn(message, PosteriorWarning, stacklevel=users_line())
+
+    def prepare(self, observed: ArrayLike) -> Prepared:
+        """Observations in the units of the fit, for `log_density`.
+
+        Parameters
+        ----------
+        observed : ndarray of shape (n, d) or (d,)
+
+        Returns
+        -------
+        Prepared
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is not fitted, or they are no observations of its statistics.
+
+        Warns
+        -----
+        PosteriorWarning
+            If a statistic is the same in all simulations and another in the observation, or a value that no
+            simulation has is read as a rare one beside it, one step away on a lattice of two to five values.
+        """
+        return self._prepare(self._possible(self._trials(observed)))
+
+    def refuse_impossible(self, observed: ArrayLike, numbers: np.ndarray | None = None) -> None:
+        """Refuse observations that have a value which the model does not make.
+
+        Parameters
+        ----------
+        observed : ndarray of shape (n, d)
+        numbers : ndarray of shape (n,), optional
+            Of the rows, for what is said of one; their places where left out.
+
+        Raises
+        ------
+        ValueError
+            If a value lies beyond the edge of its statistic for all simulated parameters, or between the
+            values of a discrete one.
+        """
+        rows = self._trials(observed)
+        read = self._evaluation.nearest_level(rows)[0] if self.reads_missed else rows
+        self._prepare(read, conditioned=True, numbers=numbers)
+
+    def _prepare(
+        self,
+        rows: np.ndarray,
+        *,
+        conditioned: bool = False,
+        between: tuple[np.ndarray, np.ndarray] | None = None,
+        numbers: np.ndarray | None = None,
+    ) -> Prepared:
+        """Observations (n, d) in the units of the fit; of no volume, hence no density, where impossible."""
+        # They may lie anywhere `between` two ends (n, d); messages say the `numbers` (n,) of the user's rows.
+        numbers = np.arange(len(rows)) if numbers is None else numbers
+        prepared = self._evaluation.prepare(rows)
+        beyond_edges = np.zeros(len(rows), dtype=bool)
+        if self._evaluation.structure is not None:
+            ends = (rows, rows) if between is None else between
+            beyond_edges = self._evaluation.structure.impossible(*ends, *self.simulated_range_)
+        given = rows
+        if between is not None:  # what is missing is not what stands in its place
+            hidden = np.where(np.isfinite(between[0]), between[0], between[1])
+            given = np.where(between[0] == between[1], rows, np.where(np.isfinite(hidden), hidden, np.nan))
+        for columns, total, unit in self._shared:
+            low, high = (
+                each[:, list(columns)] / unit for each in ((rows, rows) if between is None else between)
+            )
+            lowest, highest = np.maximum(low, 0).sum(axis=1), high.sum(axis=1)
+            # Half of one is left to rounding: of shares and of counts a wrong sum is off by one at least.
+            wrong = np.flatnonzero((lowest > total + 0.5) | (highest < total - 0.5))
+            if conditioned and len(wrong):
+                called = ", ".join(
+                    self.names_.statistic(column).removeprefix("in column ") for column in columns
+                )
+                raise ImpossibleObservation(
+                    wrong,
+                    f"row {numbers[wrong[0]]} of the observations, {given[wrong[0]]}, has counts, or "
+                    f"shares, in the columns {called} whose sum is not {total * unit:.6g}, as it is in every "
+                    "simulation: look at the data, or leave one of these statistics out",
+                )
+            beyond_edges[wrong] = True
+        if (linear := self._evaluation.linear) is not None:
+            wrong = np.flatnonzero(linear.wrong(rows))
+            if conditioned and len(wrong):
+                called = ", ".join(self.names_.statistic(column) for column in linear.columns.tolist())
+                raise ImpossibleObservation(
+                    wrong,
+                    f"row {numbers[wrong[0]]} of the observations, {given[wrong[0]]}, is off the linear "
+                    f"function of the other statistics that {called} is in every simulation, as shares whose "
+                    "sum is not one: look at the data, or leave one of these statistics out",
+                )
+            beyond_edges[wrong] = True
+        unseen = np.flatnonzero(prepared.off() | beyond_edges)
+        if conditioned and len(unseen):
+            why = (
+                "beyond the edge that its statistic has for all simulated parameters"
+                if beyond_edges[unseen[0]]
+                else "that a discrete statistic does not take"
+            )
+            raise ImpossibleObservation(
+                unseen,
+                f"row {numbers[unseen[0]]} of the observations, {given[unseen[0]]}, has a value {why}: the "
+                "model does not make it; look at the data, or leave the statistic out",
+            )
+        off = np.any(impossible(rows, self.table_), axis=1, keepdims=True) | beyond_edges[:, None]
+        return prepared._replace(log_volume=np.where(off, -np.inf, prepared.log_volume))
+
+    def _trials(self, observed: ArrayLike) -> np.ndarray:
+        """Independent observations (r, d), also of one number where there is one statistic."""
+        self._refuse_unfitted()
+        return self.read(np.atleast_1d(by_name(observed, self.names_.statistics))).rows
+
+    def describe(self, parameters: Any, xp: Any = np) -> Any:
+        """What of the density depends on the parameters alone.
+
+        Parameters
+        ----------
+        parameters : ndarray or tensor of shape (k, p)
+        xp : module
+            `numpy`, or `pytensor.tensor` for tensors.
+
+        Returns
+        -------
+        ndarray or tensor of shape (k, w)
+            A row of w numbers for each, for `log_density`.
+        """
+        return self._evaluation.describe(parameters, xp)
+
+    def log_density(self, described: Any, prepared: Prepared, xp: Any = np) -> Any:
+        """Log densities of observations, each under parameters of its own.
+
+        Parameters
+        ----------
+        described : ndarray or tensor of shape (n, w)
+            What `describe` gives.
+        prepared : Prepared
+            n observations, as `prepare` gives them.
+        xp : module
+            `numpy`, or `pytensor.tensor` for tensors.
+
+        Returns
+        -------
+        ndarray or tensor of shape (n,)
+            In the statistics' own units.
+        """
+        return self._evaluation.log_density(described, prepared, xp)
+
+    def _parameters(self, parameters: ArrayLike) -> np.ndarray:
+        """Parameters (k, p), a data frame's in the order of the table."""
+        given = parameters_by_name(parameters, self.input_names_)
+        return check_parameters(given, self.parameters_size)
+
+    def log_likelihood_of(self, theta: np.ndarray, trials: np.ndarray) -> np.ndarray:
+        """`log_likelihood` of what was checked before.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (k, p)
+        trials : ndarray of shape (r, d)
+
+        Returns
+        -------
+        ndarray of shape (k,)
+        """
+        if np.any(impossible(trials, self.table_)):
+            return np.full(len(theta), -np.inf)
+        return self.log_likelihoods(theta, trials).sum(axis=1)
+
+    def log_likelihoods(self, parameters: ArrayLike, statistics: ArrayLike) -> np.ndarray:
+        """Log-likelihoods of observations, each by itself.
+
+        What is the same in every simulation counts for nothing here, whatever it is in an observation.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (k, p)
+            Data frames are put in order, both of them.
+        statistics : ndarray of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (k, n)
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the parameters have another shape, or are not finite.
+
+        Warns
+        -----
+        PosteriorWarning
+            If a value that no simulation has is read as a rare one beside it.
+        """
+        rows = by_name(statistics, self.names_.statistics, "the statistics")
+        if rows.ndim != 2 or rows.shape[1] != self.statistics_size:
+            raise ValueError(f"the statistics have shape {rows.shape}; give rows (n, {self.statistics_size})")
+        described = self.describe(self._parameters(parameters))
+        return self._evaluation.log_densities(described, self._evaluation.prepare(self._read(rows)))
+
+    def draw_statistics(self, parameters: ArrayLike, rng: np.random.Generator | int | None = None) -> Any:
+        """One draw of the statistics for each of the parameters.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (k, p)
+            A data frame is put in the order of the table's names, where it has these.
+        rng : numpy.random.Generator or int, optional
+
+        Returns
+        -------
+        ndarray of shape (k, d)
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is not fitted, the parameters have another shape or are not finite, or `scale` is a summary
+            from which there is no way back to statistics.
+        """
+        self._refuse_unfitted()
+        return self._evaluation.draw(self._parameters(parameters), generator_of(rng, "rng"))
+
+    def _possible(self, rows: np.ndarray) -> np.ndarray:
+        """Observations (k, d) as `_read`, warned of where the model cannot make them."""
+        warn_of_impossible(rows, self.table_, self.names_)
+        return self._read(rows)
+
+    def _read(self, rows: np.ndarray) -> np.ndarray:
+        """Observations (k, d), a value that no simulation has read as a rare one beside it, warned of."""
+        if not self.reads_missed:
+            return rows
+        read, found = self._evaluation.nearest_level(rows)
+        warn_of_nearest_level(found, self.names_)
+        return read
+
+    def _near(self, rows: np.ndarray) -> np.ndarray:
+        """Observations (k, d) as `_possible`, refused where squares of their distances overflow."""
+        read = self._possible(rows)
+        # What is declared has units of its own, in which every value is a number.
+        if self._evaluation.structure is None:
+            check_scaled(self.table_.scaler.transform(read), read)
+        return read
+
     def log_likelihood(
         self, parameters: ArrayLike, observed: ArrayLike, *, censored: Any = None
     ) -> np.ndarray:
@@ -1247,7 +1183,8 @@ class KernelLikelihood(LearnedDensity):
         limits = self.limits(censored)
         given = by_name(observed, self.names_.statistics, gaps=True)
         if censored is None and not np.any(np.isnan(given)):
-            return super().log_likelihood(parameters, observed)
+            trials = self._possible(self._trials(observed))
+            return self.log_likelihood_of(self._parameters(parameters), trials)
         sets, _ = trials_of(np.atleast_2d(given), self.statistics_size)
         limits.check(sets[0], "the observation", self.names_.statistics)
         every = np.arange(self.parameters_size)
@@ -1403,8 +1340,7 @@ class KernelLikelihood(LearnedDensity):
             )
         if not np.any(np.isfinite(logs)):
             return inputs[rows].mean(axis=0)
-        mean: np.ndarray = np.exp(logs - logsumexp(logs)) @ inputs[rows]
-        return mean
+        return np.exp(logs - logsumexp(logs)) @ inputs[rows]
 
     def warn_if_biased(self, variable: str, trials: int, at: ArrayLike) -> None:
         """Say where the posterior of so many trials is expected to be off by half a deviation or more.
@@ -1801,7 +1737,6 @@ class Start(NamedTuple):
     """Rows that stand for the prior."""
 
     # Shapes: rows (n, p); described (n, w); log_weights (n,).
-
     rows: np.ndarray
     described: np.ndarray
     log_weights: np.ndarray | None
@@ -1899,7 +1834,9 @@ def weighted_rows(
         weights = np.exp(logs - logsumexp(logs))
         noted = {
             # Weights of the rows need not have sum one: the evidence is a mean under them.
-            "log_evidence": -np.inf if data.impossible else _evidence(logs, base) + start.log_mass,
+            "log_evidence": -np.inf
+            if data.impossible
+            else float(logsumexp(logs) - logsumexp(base)) + start.log_mass,
             "ancestors": effective_sample_size(weights),
         }
         found.append((weights, noted))
@@ -1910,10 +1847,6 @@ def share_beyond(simulated_range: np.ndarray, atoms: np.ndarray, weights: np.nda
     """Share of a posterior beyond what was simulated (2, p), where the likelihood is extrapolated."""
     lowest, highest = simulated_range
     return float(weights @ np.any((atoms < lowest) | (atoms > highest), axis=1))
-
-
-def _evidence(logs: np.ndarray, base: np.ndarray) -> float:
-    return float(logsumexp(logs) - logsumexp(base))
 
 
 def _coordinates(

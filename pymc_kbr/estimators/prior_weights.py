@@ -151,8 +151,7 @@ def with_mean(base: np.ndarray, theta: np.ndarray, near: np.ndarray, mean: np.nd
     unit[same] = 1.0
     inverse = pinvh(covariance / np.outer(unit, unit), rtol=1e-8)
     # Weights that add up to nothing, and whose mean is what the base's mean lacks.
-    moved: np.ndarray = base + near * ((apart / unit) @ inverse @ ((mean - base @ theta) / unit))
-    return moved
+    return base + near * ((apart / unit) @ inverse @ ((mean - base @ theta) / unit))
 
 
 def check_prior(

@@ -58,12 +58,7 @@ PACKAGES_OF_VALUES = (
 """Where classes are looked up: values that hold numbers and touch nothing outside of them."""
 
 NO_VALUES = frozenset(
-    f"pymc_kbr.{module}"
-    for module in (
-        "arrays.threads",
-        "embedding.pymc_model",
-        "estimators.saving",
-    )
+    f"pymc_kbr.{module}" for module in ("arrays.threads", "embedding.pymc_model", "estimators.saving")
 )
 """Modules among them whose classes change the process, belong to PyMC, or read files."""
 

@@ -53,10 +53,8 @@ class Chosen:
 
 
 def steps_held_out(training: Training, largest_share: float = 1 / 3, fewest: int = 20) -> int:
-    """Last steps of the training sequences on which settings are chosen; none where they would be too few.
-
-    At most a third: the rest is learnt from. Two blocks of ten are the fewest that have a standard error.
-    """
+    """Last steps of the training sequences on which settings are chosen; none where they would be too few."""
+    # At most a third: the rest is learnt from. Two blocks of ten are the fewest that have a standard error.
     steps = min(LAST_STEPS, int(largest_share * sum(training.lengths)))
     return steps if steps >= fewest else 0
 

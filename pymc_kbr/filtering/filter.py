@@ -31,11 +31,7 @@ from pymc_kbr.filtering.recursion import Belief, How, Recursion
 from pymc_kbr.filtering.settings import FREE, FilterSettings, GivenSettings, of_family
 from pymc_kbr.filtering.smoothing import choose_belief
 from pymc_kbr.filtering.training import Training, Units, evenly_spaced
-from pymc_kbr.filtering.transition_parameters import (
-    Candidates,
-    TransitionParameters,
-    learnt_parameters,
-)
+from pymc_kbr.filtering.transition_parameters import Candidates, TransitionParameters, learnt_parameters
 from pymc_kbr.filtering.transitions import RULES
 from pymc_kbr.filtering.validation import (
     NUMBERS,
@@ -561,7 +557,6 @@ class DrawnTransition:
     """Draws of next states in the filter's scale."""
 
     # Shapes: centre, scale (p,).
-
     function: Callable[..., Any]
     controlled: bool
     centre: np.ndarray
@@ -586,18 +581,15 @@ class DrawnTransition:
         found = np.asarray(self.function(*given, np.random.default_rng(self.seed)), dtype=float)
         if found.shape != rows.shape:
             raise ValueError(
-                f"the transition function returned shape {found.shape} for states of shape "
-                f"{rows.shape}; it must "
-                "return one next state for each row"
+                f"the transition function returned shape {found.shape} for states of shape {rows.shape}; it "
+                "must return one next state for each row"
             )
         bad = ~np.isfinite(found).all(axis=1)
         if np.any(bad):
             raise ValueError(
-                f"the transition function returned NaN or infinity for {bad.sum()} of {len(rows)} "
-                "states, the "
-                f"first of them {rows[np.flatnonzero(bad)[0]].tolist()}; it must return a finite next "
-                "state for "
-                "every training state"
+                f"the transition function returned NaN or infinity for {bad.sum()} of {len(rows)} states, "
+                f"the first of them {rows[np.flatnonzero(bad)[0]].tolist()}; it must return a finite next "
+                "state for every training state"
             )
         return ((found - self.centre) / self.scale).reshape(n, self.draws, p)
 
@@ -611,8 +603,7 @@ def check_transition(transition: Any, controlled: bool, more: int = 0) -> Callab
     if not callable(transition):
         raise TypeError(
             f"transition is {shown(transition)}; give a function of states (k, p) and a generator that "
-            "returns next "
-            "states (k, p), or a PyMC model of one step"
+            "returns next states (k, p), or a PyMC model of one step"
         )
     named = ["states", *["parameters"] * more, *["controls"] * controlled]
     wanted = len(named) + 1
@@ -683,22 +674,11 @@ def _with(settings: FilterSettings, rule: str, ridge: float) -> FilterSettings:
 
 
 def _check(training: Training, how: How, given: GivenSettings) -> None:
-    fixed = [
-        name
-        for name in (
-            "state_bandwidth",
-            "observation_bandwidth",
-            "regularisation",
-            "prior_regularisation",
-            "transition_regularisation",
-        )
-        if getattr(given, name) is not None
-    ]
+    fixed = [name for name in NUMBERS[:-1] if getattr(given, name) is not None]
     if fixed or given.state_kernel != "gaussian" or given.observation_kernel != "gaussian":
         raise ValueError(
             "tuning is 'published', which chooses Gaussian kernels and all settings, and "
-            f"{fixed or 'kernels'} are "
-            "given; leave them out, or take tuning='held_out'"
+            f"{fixed or 'kernels'} are given; leave them out, or take tuning='held_out'"
         )
     if not training.lengths or training.controls is not None or how.draw is not None:
         raise ValueError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -13,22 +13,19 @@ from scipy.stats import norm
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.plotting import BAND, OBSERVED, POSTERIOR, TRUTH, drawn_on, once_axes
-from pymc_kbr.arrays.refusals import generator_of, shown, whole
+from pymc_kbr.arrays.refusals import generator_of, whole
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.embedding.projection import project_rows_to_simplex
 from pymc_kbr.filtering.gaussian import Moments, roots_of
-from pymc_kbr.filtering.recursion import Belief, OnDemand
+from pymc_kbr.filtering.recursion import AtTimes, Belief, OnDemand
 from pymc_kbr.filtering.validation import Point, as_it_is
 from pymc_kbr.posterior.posterior import Posterior, check_levels
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 
 @default_arithmetic
 @dataclass(frozen=True, eq=False, repr=False)
-class FilteredStates:
+class FilteredStates(AtTimes):
     """What is known of the state at each of T times: weights of the training states, or moments.
 
     Parameters
@@ -81,10 +78,6 @@ class FilteredStates:
                 f"there are moments of {len(self.moments[0])} times, and {len(self.times)} times; give those "
                 "of the same times"
             )
-
-    def __getstate__(self) -> dict[str, Any]:
-        # A function that makes the weights cannot be stored: they are made.
-        return self.__dict__ | {"weights": self.weights}
 
     def __len__(self) -> int:
         return len(self.times)
@@ -180,26 +173,6 @@ class FilteredStates:
         deviations = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))
         found = means[:, None] + norm.ppf(levels)[:, None] * deviations[:, None]
         return found[:, 0] if np.ndim(q) == 0 else found
-
-    def interval(self, probability: float = 0.9) -> np.ndarray:
-        """Central intervals of each column.
-
-        Parameters
-        ----------
-        probability : float, between 0 and 1
-
-        Returns
-        -------
-        ndarray of shape (T, 2, p)
-
-        Raises
-        ------
-        ValueError
-            If the probability is not between zero and one.
-        """
-        if not 0 < probability < 1:
-            raise ValueError(f"probability is {shown(probability)}; it lies between zero and one")
-        return self.quantile([(1 - probability) / 2, (1 + probability) / 2])
 
     def draw(self, draws: int, random_seed: int | np.random.Generator | None = None) -> np.ndarray:
         """Equally weighted draws, each time by itself: see `draw_paths` for whole paths.
@@ -315,7 +288,23 @@ class FilteredStates:
         ValueError
             If the probability is out of range.
         """
-        return to_xarray(self, probability)
+        interval = self.interval(probability)
+        variances = np.diagonal(self.cov(), axis1=1, axis2=2)
+        side = ("time", "state")
+        return xr.Dataset(
+            {
+                "mean": (side, self.mean()),
+                "sd": (side, np.sqrt(variances)),
+                "lower": (side, interval[:, 0]),
+                "upper": (side, interval[:, 1]),
+                "effective_sample_size": ("time", self.effective_sample_size),
+                "total_weight": ("time", self.total_weight),
+                "weight": (("time", "atom"), self.weights),
+                "atoms": (("atom", "state"), self.atoms.points),
+            },
+            coords={"time": self.times, "state": list(self.names)},
+            attrs={"kind": self.kind, "probability": probability},
+        )
 
     def to_arviz(
         self,
@@ -345,7 +334,36 @@ class FilteredStates:
         TypeError, ValueError
             If a number is not whole, or below one, or there are no paths.
         """
-        return to_arviz(self, draws, chains, random_seed, paths)
+        from pymc_kbr.posterior.arviz import WEIGHTED_ATOMS, pack
+
+        whole("draws", draws)
+        whole("chains", chains)
+        # Draws first, which are then cut into chains.
+        if paths:
+            drawn = self.draw_paths(draws * chains, random_seed)
+        else:
+            drawn = self.draw(draws * chains, random_seed).transpose(1, 0, 2)
+        shape = (chains, draws, *drawn.shape[1:])
+        dims = ("chain", "draw", "time", "state_dim")
+        coords = {"time": self.times, "state_dim": list(self.names)}
+        attrs = {
+            "inference_library": "pymc_kbr",
+            "kind": self.kind,
+            "note": "draws are whole paths"
+            if paths
+            else "draws are independent at each time: they are no paths",
+        }
+        posterior = xr.Dataset(
+            {"state": (dims, drawn.reshape(shape))},
+            coords={"chain": np.arange(chains), "draw": np.arange(draws), **coords},
+            attrs=attrs,
+        )
+        weighted = xr.Dataset(
+            {"state": (("atom", "state_dim"), self.atoms.points), "weight": (("time", "atom"), self.weights)},
+            coords=coords,
+            attrs=attrs,
+        )
+        return pack({"posterior": posterior, WEIGHTED_ATOMS: weighted})
 
     def plot(self, truth: np.ndarray | None = None, *, ax: Any = None, **options: Any) -> np.ndarray:
         """Bands of the states, and the truth where it is given.
@@ -382,71 +400,6 @@ class FilteredStates:
 
 
 FilteredStates.weights = OnDemand()  # type: ignore[assignment]
-
-
-# --- export to xarray and ArviZ ---
-
-
-def to_xarray(states: FilteredStates, probability: float = 0.9) -> xr.Dataset:
-    """Summaries of filtered states."""
-    interval = states.interval(probability)
-    variances = np.diagonal(states.cov(), axis1=1, axis2=2)
-    side = ("time", "state")
-    return xr.Dataset(
-        {
-            "mean": (side, states.mean()),
-            "sd": (side, np.sqrt(variances)),
-            "lower": (side, interval[:, 0]),
-            "upper": (side, interval[:, 1]),
-            "effective_sample_size": ("time", states.effective_sample_size),
-            "total_weight": ("time", states.total_weight),
-            "weight": (("time", "atom"), states.weights),
-            "atoms": (("atom", "state"), states.atoms.points),
-        },
-        coords={"time": states.times, "state": list(states.names)},
-        attrs={"kind": states.kind, "probability": probability},
-    )
-
-
-def to_arviz(
-    states: FilteredStates,
-    draws: int,
-    chains: int,
-    random_seed: int | np.random.Generator | None,
-    paths: bool = False,
-) -> Any:
-    """Filtered states for ArviZ."""
-    from pymc_kbr.posterior.arviz import WEIGHTED_ATOMS, pack
-
-    whole("draws", draws)
-    whole("chains", chains)
-    # Draws first, which are then cut into chains.
-    if paths:
-        drawn = states.draw_paths(draws * chains, random_seed)
-    else:
-        drawn = states.draw(draws * chains, random_seed).transpose(1, 0, 2)
-    shape = (chains, draws, *drawn.shape[1:])
-    dims = ("chain", "draw", "time", "state_dim")
-    coords = {"time": states.times, "state_dim": list(states.names)}
-    attrs = {
-        "inference_library": "pymc_kbr",
-        "kind": states.kind,
-        "note": "draws are whole paths" if paths else "draws are independent at each time: they are no paths",
-    }
-    posterior = xr.Dataset(
-        {"state": (dims, drawn.reshape(shape))},
-        coords={"chain": np.arange(chains), "draw": np.arange(draws), **coords},
-        attrs=attrs,
-    )
-    weighted = xr.Dataset(
-        {
-            "state": (("atom", "state_dim"), states.atoms.points),
-            "weight": (("time", "atom"), states.weights),
-        },
-        coords=coords,
-        attrs=attrs,
-    )
-    return pack({"posterior": posterior, WEIGHTED_ATOMS: weighted})
 
 
 # --- the plot ---

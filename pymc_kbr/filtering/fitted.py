@@ -40,7 +40,6 @@ from pymc_kbr.posterior.posterior import PosteriorWarning
 
 # --- unreliable steps ---
 
-
 REASONS = {
     "outside": "with an observation or a mean beyond the training rows",
     "effective_sample_size": "with an effective sample size below one: negative weights cancel the others",
@@ -50,13 +49,9 @@ REASONS = {
 
 
 class Surroundings:
-    """How far rows are from those of the training, beside how far its own rows are from the other tenths.
-
-    A row is outside beyond twice the distance that 99% of the training rows have to the other tenths of it.
-    """
+    """How far rows are from those of the training, beside how far its own rows are from the other tenths."""
 
     # Shapes: trained (n, d).
-
     def __init__(
         self,
         trained: np.ndarray,
@@ -181,7 +176,6 @@ class PathsOfWeights:
     """Draws of whole paths among the training states."""
 
     # Shapes: filtered (T, N); states (N, p), in the user's units.
-
     back: BackwardPass
     filtered: np.ndarray
     controls: np.ndarray | None
@@ -331,9 +325,8 @@ class FittedFilter:
             )
         if isinstance(initial, Belief) and self.recursion.controlled:
             raise ValueError(
-                "a filter with controls cannot start from the belief before, since no control is known "
-                "for that "
-                "step; take `predict(1, belief, controls=...)` and give its draws, or go on by `step`"
+                "a filter with controls cannot start from the belief before, since no control is known for "
+                "that step; take `predict(1, belief, controls=...)` and give its draws, or go on by `step`"
             )
 
     def filtered(self, rows: np.ndarray, initial: Any, controls: Any) -> tuple[np.ndarray, np.ndarray | None]:

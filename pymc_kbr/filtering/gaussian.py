@@ -44,7 +44,6 @@ class Mean:
     """A linear regression, plus a kernel regression of what it leaves where that is better on evidence."""
 
     # Shapes: x (n, q); y (n, t); residuals (n, t), of rows that are left out.
-
     def __init__(self, x: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> None:
         self._centre = x.mean(axis=0)
         centred = x - self._centre
@@ -77,7 +76,6 @@ class Noise:
     """The errors about a mean: a covariance, local where that is better, in the shape of a mixture."""
 
     # Shapes: x (n, q); residuals (n, t); unit (t,), the targets' deviations.
-
     def __init__(
         self,
         x: np.ndarray,
@@ -183,10 +181,8 @@ class Moments:
 
 @cache
 def standard_points(p: int, least: int) -> np.ndarray:
-    """Points (m, p) of mean zero and covariance one, spread evenly over the standard normal distribution.
-
-    Each has its mirror image: odd moments are exact, too.
-    """
+    """Points (m, p) of mean zero and covariance one, spread evenly over the standard normal distribution."""
+    # Each has its mirror image: odd moments are exact, too.
     power = int(np.ceil(np.log2(max(least / 2, 2 * p))))
     count = 2**power
     # Without scrambling they are multiples of 1 / count: in the middle between them none is zero.
@@ -207,7 +203,6 @@ class Step(NamedTuple):
     """One step ahead: components of the prediction, and the covariance of the state with its mean."""
 
     # Shapes: shares (k,); means (k, p); covariances (k, p, p); cross (p, p).
-
     shares: np.ndarray
     means: np.ndarray
     covariances: np.ndarray
@@ -215,13 +210,11 @@ class Step(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What is expected of an observation: components of its prediction, and their covariance with the state.
+    """What is expected of an observation: components of its prediction; covariance with the state."""
 
-    A component is one of the state's prediction (k) with one of the observation's errors (l).
-    """
+    # A component is one of the state's prediction (k) with one of the observation's errors (l).
 
     # Shapes: shares (k, l); means (k, l, d); covariances (k, l, d, d); cross (k, p, d).
-
     shares: np.ndarray
     means: np.ndarray
     covariances: np.ndarray
@@ -265,14 +258,11 @@ def sigma_points(
 
 
 class GaussianFilter:
-    """Moments of the state at each time, from learnt regressions of the next state and of the observation.
+    """Moments of the state at each time, from learnt regressions of the next state and of the observation."""
 
-    Errors are mixtures of normal components: the belief is a mixture after each update, and is merged to
-    one normal distribution before the next step (Alspach and Sorenson 1972); points with the moments of the
-    belief go through the regressions (Särkkä and Svensson 2023, chapter 8). The smoother is that of Rauch,
-    Tung and Striebel, within each component of the step ahead; shares of the components are averaged over
-    the later belief.
-    """
+    # A mixture after each update is merged before the next step (Alspach and Sorenson 1972); points with the
+    # belief's moments go through the regressions (Särkkä and Svensson 2023, chapter 8); the smoother is that
+    # of Rauch, Tung and Striebel within each component of the step ahead.
 
     def __init__(
         self, training: Training, draw: object = None, seed: int = 0, like: GaussianFilter | None = None
@@ -363,10 +353,7 @@ class GaussianFilter:
     def run(
         self, observations: np.ndarray, controls: np.ndarray | None, first: Step
     ) -> tuple[list[Moments], list[Step], list[Mixture]]:
-        """Filtered beliefs at observations (T, d), the step ahead of each but the last, and predictions.
-
-        The last are those of each observation given the ones before it.
-        """
+        """Filtered beliefs at observations (T, d), steps ahead of all but the last, and predictions."""
         beliefs: list[Moments] = []
         steps, predictions = [first], []
         for t, row in enumerate(observations):

@@ -11,11 +11,11 @@ from scipy.special import logsumexp
 from scipy.stats import kstest, norm, spearmanr
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.refusals import generator_of, shown, whole
+from pymc_kbr.arrays.refusals import generator_of, whole
 from pymc_kbr.arrays.weighted import effective_sample_size
 from pymc_kbr.embedding.embedding import Atoms, Embedding
 from pymc_kbr.filtering.gaussian import Mixture, merged, roots_of
-from pymc_kbr.filtering.recursion import OnDemand
+from pymc_kbr.filtering.recursion import AtTimes, OnDemand
 from pymc_kbr.filtering.training import of_columns
 from pymc_kbr.kernels import Gaussian, median_heuristic
 from pymc_kbr.posterior.posterior import check_levels
@@ -94,7 +94,6 @@ class KernelScore:
     """The kernel score of predictions, in a Gaussian kernel of median bandwidth on the training rows."""
 
     # Shapes: trained (n, d).
-
     def __init__(self, trained: np.ndarray) -> None:
         self._trained, self._kernel = trained, Gaussian(median_heuristic(trained))
         self._of_columns: dict[bytes, Atoms] = {}
@@ -141,7 +140,7 @@ class KernelScore:
 
 @default_arithmetic
 @dataclass(frozen=True, eq=False, repr=False)
-class PredictedObservations:
+class PredictedObservations(AtTimes):
     """The distribution of each observation given those before it.
 
     Of a filter by moments, what it expects of the observation; of one by weights, the training observations
@@ -178,10 +177,6 @@ class PredictedObservations:
     times: np.ndarray = field(default_factory=lambda: np.empty(0))
     flags: Mapping[str, np.ndarray] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-
-    def __getstate__(self) -> dict[str, Any]:
-        # A function that makes the weights cannot be stored: they are made.
-        return self.__dict__ | {"weights": self.weights}
 
     def __len__(self) -> int:
         return len(self.mixtures)
@@ -250,26 +245,6 @@ class PredictedObservations:
         levels = check_levels(q)
         found = np.array([quantiles(one, levels) for one in self.mixtures])
         return found[:, 0] if np.ndim(q) == 0 else found
-
-    def interval(self, probability: float = 0.9) -> np.ndarray:
-        """Central intervals of each column.
-
-        Parameters
-        ----------
-        probability : float, between 0 and 1
-
-        Returns
-        -------
-        ndarray of shape (T, 2, d)
-
-        Raises
-        ------
-        ValueError
-            If the probability is not between zero and one.
-        """
-        if not 0 < probability < 1:
-            raise ValueError(f"probability is {shown(probability)}; it lies between zero and one")
-        return self.quantile([(1 - probability) / 2, (1 + probability) / 2])
 
     def draw(self, draws: int, random_seed: int | np.random.Generator | None = None) -> np.ndarray:
         """Draws of each observation given those before it.

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.embedding.embedding import Atoms
@@ -260,6 +261,36 @@ class OnDemand:
 
     def __set__(self, owner: Any, weights: Any) -> None:
         owner.__dict__["weights"] = weights
+
+
+class AtTimes:
+    """What is known at each of T times, with weights that may be a function."""
+
+    quantile: Any
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A function that makes the weights cannot be stored: they are made.
+        return self.__dict__ | {"weights": self.weights}  # type: ignore[attr-defined]
+
+    def interval(self, probability: float = 0.9) -> np.ndarray:
+        """Central intervals of each column.
+
+        Parameters
+        ----------
+        probability : float, between 0 and 1
+
+        Returns
+        -------
+        ndarray of shape (T, 2, p), or (T, 2, d)
+
+        Raises
+        ------
+        ValueError
+            If the probability is not between zero and one.
+        """
+        if not 0 < probability < 1:
+            raise ValueError(f"probability is {shown(probability)}; it lies between zero and one")
+        return self.quantile([(1 - probability) / 2, (1 + probability) / 2])
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,13 +31,10 @@ PLAIN = BeliefChoice()
 
 
 class BackwardPass:
-    """Backward conditional means, reweighted at each time for what was known then.
+    """Backward conditional means, reweighted at each time for what was known then."""
 
-    p(z_t | y_1..T) is the mean of p(z_t | z_t+1, y_1..t) over p(z_t+1 | y_1..T), since z_t+1 separates z_t
-    from what comes later. The inner one is Bayes' rule: the prior is the filtered belief, gamma on the
-    transitions' previous states, the likelihood is the transition, and z_t+1 is observed. Its weights are
-    linear in k(z'_i, z_t+1), so that the mean has the smoothed embedding's values at the z'_i in their place.
-    """
+    # p(z_t | y_1..T) is the mean of p(z_t | z_t+1, y_1..t) over p(z_t+1 | y_1..T). The inner one is Bayes'
+    # rule, its prior the filtered belief, gamma, and its likelihood the transition: linear in k(z'_i, z_t+1).
 
     def __init__(self, recursion: Recursion, ridge: float | None = None, rule: Rule | None = None) -> None:
         self._rule = ImportanceWeighted() if rule is None else rule
@@ -150,10 +147,8 @@ def choose_belief(chosen: Chosen, correction: bool | None, final: GaussianFilter
 
 
 def _by_predictions(chosen: Chosen, correction: bool | None, final: GaussianFilter | None) -> BeliefChoice:
-    """The belief whose predictions of unlabelled observations have the lower kernel score.
-
-    The step back of weights is never better on evidence then: no states speak for it.
-    """
+    """The belief whose predictions of unlabelled observations have the lower kernel score."""
+    # The step back of weights is never better on evidence then: no states speak for it.
     search, recursion = chosen.search, chosen.part
     assert recursion is not None
     if final is None:

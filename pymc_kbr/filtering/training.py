@@ -45,7 +45,6 @@ class Training:
     """States with three lists of row numbers into them."""
 
     # Shapes: states (N, p); pairs (n,); observations (n, d); previous, following (m,); controls (m, c).
-
     states: np.ndarray
     pairs: np.ndarray
     observations: np.ndarray
@@ -72,9 +71,8 @@ class Training:
             for i, (one, two) in enumerate(zip(z, other, strict=True)):
                 if len(one) != len(two):
                     raise ValueError(
-                        f"sequence {i} has {len(one)} states and {len(two)} rows of {name}; each state "
-                        "has one "
-                        "row, and a control acts from the state of its row to the next"
+                        f"sequence {i} has {len(one)} states and {len(two)} rows of {name}; each state has "
+                        "one row, and a control acts from the state of its row to the next"
                     )
         lengths = tuple(map(len, z))
         ends = np.cumsum(lengths)
@@ -111,8 +109,7 @@ class Training:
             if part.shape[1] != z.shape[1]:
                 raise ValueError(
                     f"the pairs' states have {z.shape[1]} columns and the transitions' {name} "
-                    f"{part.shape[1]}; "
-                    "they must be the same columns"
+                    f"{part.shape[1]}; they must be the same columns"
                 )
         n, m = len(z), len(before)
         u = None if controls is None else rows_of("controls", controls)
@@ -172,9 +169,8 @@ def sequences(name: str, value: Any) -> tuple[list[np.ndarray], tuple[str, ...] 
     for i, part in enumerate(found):
         if len(part) < 2:
             raise ValueError(
-                f"sequence {i} of {name} has {len(part)} step; a transition takes two: leave it out, or "
-                "give it "
-                "as `pairs`"
+                f"sequence {i} of {name} has {len(part)} step; a transition takes two: leave it out, or give "
+                "it as `pairs`"
             )
     return found, names
 
@@ -209,11 +205,9 @@ def evenly_spaced(times: Any, count: int) -> None:
     # Times that are floats are even up to rounding.
     if len(steps) and (steps.min() <= 0 or np.ptp(steps) > 1e-6 * np.abs(steps).max()):
         raise ValueError(
-            f"the steps between times go from {steps.min():g} to {steps.max():g}; one transition is "
-            "learnt for "
-            "one step: put the observations on an even grid with NaN where there is none, or give the "
-            "length of "
-            "each step as a column of `controls`"
+            f"the steps between times go from {steps.min():g} to {steps.max():g}; one transition is learnt "
+            "for one step: put the observations on an even grid with NaN where there is none, or give the "
+            "length of each step as a column of `controls`"
         )
 
 
@@ -331,7 +325,6 @@ class Units:
     """Centres and deviations of the training's columns."""
 
     # Shapes: centre, deviation (p,); control_centre, control_deviation (c,).
-
     centre: np.ndarray
     deviation: np.ndarray
     observations: Summary

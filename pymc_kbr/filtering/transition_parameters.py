@@ -40,7 +40,6 @@ class Candidates:
     """Values of the parameters that are tried, with the prior's weights and names."""
 
     # Shapes: values (m, q); logs (m,).
-
     values: np.ndarray
     logs: np.ndarray
     names: tuple[str, ...]
@@ -73,7 +72,6 @@ class At:
     """A transition at one value of its parameters: a function of states, controls if any, and a generator."""
 
     # Shapes: value (q,).
-
     function: Callable[..., Any]
     value: np.ndarray
 

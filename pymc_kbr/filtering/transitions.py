@@ -55,7 +55,6 @@ class Predicted:
     """A belief one step ahead."""
 
     # Shapes: gamma (n,).
-
     def __init__(self, gamma: np.ndarray, ahead: Callable[[], np.ndarray]) -> None:
         self.gamma, self._ahead = gamma, ahead
 
@@ -76,7 +75,6 @@ class LearntTransition:
     """From training transitions, by regression of the next state's features on the state's."""
 
     # Shapes: controls (m, c).
-
     def __init__(
         self,
         states: Gram,
@@ -130,7 +128,6 @@ class KnownTransition:
     """By draws of the next state from each observed state, through the kernel sum rule."""
 
     # Shapes: pairs (n,); points (n, p).
-
     def __init__(
         self,
         states: Gram,

@@ -133,8 +133,7 @@ def observed_rows(units: Units, observations: Any, names: Sequence[str] | None =
     if rows.ndim != 2 or rows.shape[1] != d or not len(rows):
         raise ValueError(
             f"the observations have shape {rows.shape}; the filter was fitted to observations of {d} "
-            "column(s): "
-            f"give rows (T, {d}), with NaN where a column is missing"
+            f"column(s): give rows (T, {d}), with NaN where a column is missing"
         )
     if np.any(np.isinf(rows)):
         raise ValueError("the observations hold infinity; put NaN where an observation is missing")
@@ -198,8 +197,7 @@ def controls_for(
     if rows.shape[1] != c or not needed <= len(rows) <= allowed:
         raise ValueError(
             f"the controls have shape {rows.shape}; for these steps {needed} to {allowed} rows of {c} "
-            "column(s) are "
-            "needed: row t acts from time t to the next"
+            "column(s) are needed: row t acts from time t to the next"
         )
     return units.controls(rows)
 
@@ -247,9 +245,8 @@ def make_point(point: Any, states: np.ndarray) -> Point:
         found = np.asarray(point(mean), dtype=float)
         if found.shape != mean.shape or not np.all(np.isfinite(found)):
             raise ValueError(
-                f"the projection made {found!r} of a mean of shape {mean.shape}; it must return a "
-                "finite point "
-                "of the same shape"
+                f"the projection made {found!r} of a mean of shape {mean.shape}; it must return a finite "
+                "point of the same shape"
             )
         return found
 
@@ -261,9 +258,8 @@ def make_point(point: Any, states: np.ndarray) -> Point:
 def _check_rotations(states: np.ndarray) -> None:
     if states.shape[1] != 9:
         raise ValueError(
-            f"point is 'rotation' and the states have {states.shape[1]} columns; rotations are given as "
-            "rows of "
-            "nine numbers, a matrix row after row"
+            f"point is 'rotation' and the states have {states.shape[1]} columns; rotations are given as rows "
+            "of nine numbers, a matrix row after row"
         )
     matrices = states.reshape(-1, 3, 3)
     apart = np.abs(matrices @ matrices.transpose(0, 2, 1) - np.eye(3)).max(axis=(1, 2))

@@ -17,7 +17,6 @@ class DenseGram(Gram):
 
     # Shapes: points (n, d); base (n,), or None.
     # base: Weights of sum one about whose mean the features are centred.
-
     def __init__(self, kernel: Kernel, points: np.ndarray, base: np.ndarray | None = None) -> None:
         self.kernel, self.points, self.base = kernel, points, base
         self._base_mean: np.ndarray | None = None
@@ -159,7 +158,6 @@ class CachedGram(DenseGram):
     """`DenseGram` with its matrix in memory, for what factors another part or scale of it again and again."""
 
     # Shapes: points (n, d); kept (n, n); base (n,).
-
     def __init__(
         self, kernel: Kernel, points: np.ndarray, kept: np.ndarray, base: np.ndarray | None = None
     ) -> None:

@@ -13,6 +13,7 @@ from scipy.linalg import cholesky, solve_triangular
 
 from pymc_kbr.arrays.chunks import Chunks
 from pymc_kbr.arrays.threads import parallel_map
+from pymc_kbr.gram.gram import AllRows
 from pymc_kbr.gram.low_rank import LowRankGram, StreamedGram
 from pymc_kbr.kernels import Gaussian, Kernel
 
@@ -23,7 +24,7 @@ def _most_columns(rank: int | None, *, usual: int = 1000) -> int:
 
 
 @dataclass(frozen=True)
-class IncompleteCholesky:
+class IncompleteCholesky(AllRows):
     """Pivots at the largest residual of the diagonal, one column at a time.
 
     Parameters
@@ -51,10 +52,6 @@ class IncompleteCholesky:
         """Memory of n rows."""
         return 8 * n * min(n, _most_columns(self.rank))
 
-    def rows(self, n: int) -> int:
-        """Rows in one regression."""
-        return n
-
     def gram(
         self, kernel: Kernel, points: np.ndarray | Chunks, rng: np.random.Generator, ridge: float
     ) -> LowRankGram | StreamedGram:
@@ -68,7 +65,7 @@ class IncompleteCholesky:
 
 
 @dataclass(frozen=True)
-class RandomlyPivotedCholesky:
+class RandomlyPivotedCholesky(AllRows):
     """Pivots drawn in proportion to the residual of the diagonal, a block of columns at a time.
 
     Parameters
@@ -103,10 +100,6 @@ class RandomlyPivotedCholesky:
         """Memory of n rows."""
         return 8 * n * (min(n, _most_columns(self.rank)) + 2 * self.block)
 
-    def rows(self, n: int) -> int:
-        """Rows in one regression."""
-        return n
-
     def gram(
         self, kernel: Kernel, points: np.ndarray | Chunks, rng: np.random.Generator, ridge: float
     ) -> LowRankGram | StreamedGram:
@@ -126,7 +119,6 @@ class PivotFeatures:
     """f(x) = L^-1 k(pivots, x), with L the factor's rows at its pivots."""
 
     # Shapes: pivots (r, d); triangle (r, r).
-
     kernel: Kernel
     pivots: np.ndarray
     triangle: np.ndarray

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh, solve
 
 from pymc_kbr.arrays.chunks import Chunks
 from pymc_kbr.arrays.refusals import shown
-from pymc_kbr.gram.gram import Gram, Operator, SquaredOperator, raising
+from pymc_kbr.gram.gram import AllRows, Gram, Operator, SquaredOperator, raising
 from pymc_kbr.kernels import Kernel, frequencies
 
 
@@ -34,7 +34,6 @@ class LowRankGram(Gram):
     # Shapes: features (n, r).
     # features: F.
     # feature_map: From points (k, d) to their features (k, r); of the n points themselves it gives F.
-
     features: np.ndarray
     feature_map: Callable[[np.ndarray], np.ndarray]
 
@@ -65,14 +64,7 @@ class LowRankGram(Gram):
     def regularised(self, ridge: float, scale: np.ndarray | None = None) -> WoodburyOperator:
         """S (S G S + ridge I)^-1 S by Woodbury's identity."""
         scaled = self.features if scale is None else scale[:, None] * self.features
-        core = scaled.T @ scaled
-
-        def factor(r: float) -> tuple[np.ndarray, bool]:
-            return cho_factor(core + r * np.eye(len(core)), lower=True)
-
-        least = len(core) * np.finfo(float).eps * float(np.diag(core).max(initial=0.0))
-        made, ridge, raised = raising(factor, ridge, least)
-        return WoodburyOperator(self, scaled, made, ridge, raised, scale)  # type: ignore[arg-type]
+        return WoodburyOperator(self, scaled, *factored(scaled.T @ scaled, ridge), scale)
 
     def squared(self, weights: np.ndarray, delta: float) -> SpectralOperator:
         """L G ((L G)^2 + delta I)^-1 L by an eigendecomposition of F' L F."""
@@ -108,8 +100,7 @@ class WoodburyOperator(Operator):
     def means(self, x: np.ndarray, b: np.ndarray) -> np.ndarray:
         """See `Operator`: by r numbers a column, where weights are n a point."""
         right = b if self.scale is None else scaled_rows(self.scale, b)
-        found: np.ndarray = self.gram.feature_map(x) @ cho_solve(self.factor, self.scaled.T @ right)
-        return found
+        return self.gram.feature_map(x) @ cho_solve(self.factor, self.scaled.T @ right)
 
 
 @dataclass
@@ -140,6 +131,12 @@ class SpectralOperator(SquaredOperator):
         """M (M^2 + delta I)^-1 on the features of points x (k, d), shape (r, k)."""
         inner = self.vectors.T @ self.gram.feature_map(x).T
         return self.vectors @ scaled_rows(self.values / (self.values**2 + self.ridge), inner)
+
+
+def factored(core: np.ndarray, ridge: float) -> tuple[Any, float, int]:
+    """The Cholesky factor of a matrix (r, r) plus a ridge, the ridge, and how many times it was raised."""
+    least = len(core) * np.finfo(float).eps * float(np.diag(core).max(initial=0.0))
+    return raising(lambda r: cho_factor(core + r * np.eye(len(core)), lower=True), ridge, least)
 
 
 def scaled_rows(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -206,14 +203,7 @@ class StreamedGram(Gram):
         # S stands on both sides of the features, or of what solves for them: its square is all that is
         # needed.
         weights = None if scale is None else scale**2
-        core = self.core(weights)
-
-        def factor(r: float) -> tuple[np.ndarray, bool]:
-            return cho_factor(core + r * np.eye(self.rank), lower=True)
-
-        least = self.rank * np.finfo(float).eps * float(np.diag(core).max(initial=0.0))
-        made, ridge, raised = raising(factor, ridge, least)
-        return StreamedWoodbury(self, weights, made, ridge, raised)  # type: ignore[arg-type]
+        return StreamedWoodbury(self, weights, *factored(self.core(weights), ridge))
 
     def squared(self, weights: np.ndarray, delta: float) -> StreamedSpectral:
         """L G ((L G)^2 + delta I)^-1 L by an eigendecomposition of F' L F."""
@@ -226,7 +216,6 @@ class StreamedWoodbury(Operator):
     """S (S F F' S + ridge I)^-1 S, in a pass or two."""
 
     # Shapes: scale (n,).
-
     gram: StreamedGram
     scale: np.ndarray | None
     factor: tuple[np.ndarray, bool]
@@ -253,7 +242,6 @@ class StreamedSpectral(Operator):
     """L F (M^2 + delta I)^-1 F' L with M = F' L F = V diag(m) V', in a pass or two."""
 
     # Shapes: scale (n,); values, vectors (r,), (r, r).
-
     gram: StreamedGram
     scale: np.ndarray
     values: np.ndarray
@@ -278,7 +266,7 @@ class StreamedSpectral(Operator):
 
 
 @dataclass(frozen=True)
-class Nystroem:
+class Nystroem(AllRows):
     """The kernel projected on landmarks drawn from the rows.
 
     Parameters
@@ -308,10 +296,6 @@ class Nystroem:
         # Kernel values at the landmarks, and the features that are made of them.
         return 2 * 8 * n * min(n, self.landmarks)
 
-    def rows(self, n: int) -> int:
-        """Rows in one regression."""
-        return n
-
     def gram(
         self, kernel: Kernel, points: np.ndarray | Chunks, rng: np.random.Generator, ridge: float
     ) -> LowRankGram | StreamedGram:
@@ -330,7 +314,6 @@ class LandmarkFeatures:
     """f(x) = diag(s)^(-1/2) V' k(z, x) of landmarks z, with k(z, z) = V diag(s) V'."""
 
     # Shapes: landmarks (m, d); mix (m, r).
-
     kernel: Kernel
     landmarks: np.ndarray
     mix: np.ndarray
@@ -383,7 +366,7 @@ class FourierFeatures:
 
 
 @dataclass(frozen=True)
-class RandomFeatures:
+class RandomFeatures(AllRows):
     """Cosines and sines of random frequencies of a shift-invariant kernel.
 
     Parameters
@@ -405,10 +388,6 @@ class RandomFeatures:
     def bytes(self, n: int) -> int:
         """Memory of n rows."""
         return 2 * 8 * n * self.features
-
-    def rows(self, n: int) -> int:
-        """Rows in one regression."""
-        return n
 
     def gram(
         self, kernel: Kernel, points: np.ndarray | Chunks, rng: np.random.Generator, ridge: float

@@ -10,7 +10,7 @@ import numpy as np
 
 from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.gram.dense import DenseGram
-from pymc_kbr.gram.gram import Gram, Operator
+from pymc_kbr.gram.gram import AllRows, Gram, Operator
 from pymc_kbr.gram.incomplete_cholesky import IncompleteCholesky, RandomlyPivotedCholesky
 from pymc_kbr.gram.low_rank import Nystroem, RandomFeatures
 from pymc_kbr.kernels import Kernel
@@ -30,16 +30,12 @@ class Solver(Protocol):
 
 
 @dataclass(frozen=True)
-class Exact:
+class Exact(AllRows):
     """The whole Gram matrix, by Cholesky factorisation."""
 
     def bytes(self, n: int) -> int:
         """Memory that n rows need."""
         return 8 * n**2
-
-    def rows(self, n: int) -> int:
-        """Rows in one regression."""
-        return n
 
     def gram(self, kernel: Kernel, points: np.ndarray, rng: np.random.Generator, ridge: float) -> DenseGram:
         """The Gram matrix of points (n, d)."""
@@ -103,7 +99,7 @@ class DivideAndConquer:
 
 
 @dataclass(frozen=True)
-class Auto:
+class Auto(AllRows):
     """`Exact` while it fits into a memory budget, randomly pivoted incomplete Cholesky above.
 
     The factorisation ends at a millionth of the trace or at rank 1000.
@@ -123,10 +119,6 @@ class Auto:
     def bytes(self, n: int) -> int:
         """Memory that n rows need."""
         return self.choice(n).bytes(n)
-
-    def rows(self, n: int) -> int:
-        """Rows in one regression."""
-        return n
 
     def gram(self, kernel: Kernel, points: np.ndarray, rng: np.random.Generator, ridge: float) -> Gram:
         """The Gram matrix of points (n, d)."""
@@ -192,7 +184,6 @@ class BlockGram(Gram):
     """Blocks of rows, each with its own regression; what they predict is averaged."""
 
     # Shapes: points (n, d); base (n,).
-
     kernel: Kernel
     points: np.ndarray
     blocks: tuple[np.ndarray, ...]

@@ -151,7 +151,6 @@ class Side:
     """A Gram matrix (n, n), or a factor (n, r) of it, with what permutations do not change."""
 
     # Shapes: gram (n, n); factor (n, r).
-
     def __init__(self, gram: np.ndarray | None, factor: np.ndarray | None) -> None:
         self.gram, self.factor = gram, factor
         self._order, self._reordered = np.empty(0), np.empty((0, 0))
@@ -238,11 +237,7 @@ class Dependences:
 
 
 def _by_blocks(
-    x: np.ndarray,
-    y: np.ndarray,
-    kernels: tuple[Kernel, Kernel],
-    block: int | None,
-    rng: np.random.Generator,
+    x: np.ndarray, y: np.ndarray, kernels: tuple[Kernel, Kernel], block: int | None, rng: np.random.Generator
 ) -> TestResult:
     """The mean of the unbiased statistic over blocks of rows."""
     count = block_sizes(len(x), block, least=5)

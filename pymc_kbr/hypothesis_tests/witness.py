@@ -12,13 +12,7 @@ from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.plotting import BAND, DIVERGING, POSTERIOR, RULE, drawn_on
 from pymc_kbr.arrays.refusals import check_seed, generator_of
 from pymc_kbr.arrays.refusals import probability as refuse_probability
-from pymc_kbr.arrays.rows import (
-    as_points,
-    column_names,
-    in_order,
-    refuse_constant,
-    refuse_unequal_columns,
-)
+from pymc_kbr.arrays.rows import as_points, column_names, in_order, refuse_constant, refuse_unequal_columns
 from pymc_kbr.embedding.bayesian_embedding import BayesianKernelEmbedding
 from pymc_kbr.embedding.learnt_lengthscale import choose_lengthscale
 from pymc_kbr.embedding.marginal_likelihood import Measure

@@ -237,8 +237,7 @@ def squared_distances(a: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
     a, b = (side - centre for side in given)
     norms_a, norms_b = np.einsum("ij,ij->i", a, a), np.einsum("ij,ij->i", b, b)
     if _lose_digits(norms_a):
-        found: np.ndarray = cdist(*given, "sqeuclidean")
-        return found
+        return cdist(*given, "sqeuclidean")
     squares = a @ b.T
     squares *= -2
     squares += norms_a[:, None]
@@ -350,11 +349,7 @@ class Linear(Composable):
 # --- kernels by name ---
 
 
-FAMILIES: dict[str, Callable[[float], Kernel]] = {
-    "gaussian": Gaussian,
-    "laplace": Laplace,
-    "matern": Matern,
-}
+FAMILIES: dict[str, Callable[[float], Kernel]] = {"gaussian": Gaussian, "laplace": Laplace, "matern": Matern}
 """From a name to the kernels of that family, one for each bandwidth."""
 
 

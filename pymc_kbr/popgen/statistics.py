@@ -228,7 +228,6 @@ class Counted:
     """Counts of alleles of each population, of the sites that are not masked."""
 
     # Shapes: counts (v, alleles) each; called (v,) each; masked (m, 2).
-
     genotypes: Genotypes
     counts: dict[str, np.ndarray]
     called: dict[str, np.ndarray]

@@ -396,9 +396,7 @@ def _frame(paths: list[Any]) -> pd.DataFrame:
     return pd.concat(parts, axis=1)
 
 
-def _est(
-    path: Path,
-) -> tuple[dict[str, tuple[float, float]], list[tuple[str, set[str]]]]:
+def _est(path: Path) -> tuple[dict[str, tuple[float, float]], list[tuple[str, set[str]]]]:
     """Bounds and rules of an ``.est`` file."""
     section, bounds, rules = "", dict[str, tuple[float, float]](), list[tuple[str, set[str]]]()
     for line in _text(path).splitlines():

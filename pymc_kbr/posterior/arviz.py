@@ -30,13 +30,10 @@ if TYPE_CHECKING:
 
     from pymc_kbr.tables.reference_table import ReferenceTable
 
-
 ARVIZ_MAJOR = int(version("arviz").split(".")[0])
 
 WEIGHTED_ATOMS = "weighted_atoms_data"
-"""The group of atoms and weights. ArviZ takes no group for draws whose name has "data" in it: of any other
-without chains, `InferenceData.to_dataframe` fails.
-"""
+"""The group of atoms and weights: ArviZ takes no group for draws whose name has "data" in it."""
 
 
 @default_arithmetic
@@ -227,8 +224,7 @@ def _drawn(
     """Draws (chains * draws, p), those of the first chain first."""
     if isinstance(draws, int | np.integer):
         whole("draws", draws)
-        made: np.ndarray = posterior.draw(chains * draws, generator_of(random_seed))
-        return made
+        return posterior.draw(chains * draws, generator_of(random_seed))
     draws, p = parameters_by_name(draws, posterior.names, "the draws"), posterior.atoms.shape[1]
     if draws.ndim != 2 or draws.shape[1] != p or not len(draws):
         raise ValueError(
@@ -380,7 +376,6 @@ class PriorRows:
     """Which rows, and what they are."""
 
     # Shapes: rows (k,).
-
     rows: np.ndarray
     words: str
 

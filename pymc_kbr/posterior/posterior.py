@@ -18,8 +18,8 @@ from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.scaling import nonzero, units_of
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.weighted import covariance, effective_sample_size, weighted_quantile
-from pymc_kbr.embedding import preimage
 from pymc_kbr.embedding.embedding import Atoms, Embedding
+from pymc_kbr.embedding.embedding import mode as mode_of
 from pymc_kbr.embedding.projection import project_to_simplex
 from pymc_kbr.kernels import Gaussian
 from pymc_kbr.posterior.smoothing import check_smoothing, refuse_infinite, smoothed
@@ -34,17 +34,194 @@ class PosteriorWarning(UserWarning):
     """A posterior that should not be trusted as it is."""
 
 
-# --- weighted atoms and their draws ---
+# --- display in a notebook ---
 
 
+@dataclass(frozen=True)
+class Shown:
+    """What is shown of a value."""
+
+    heading: str
+    lines: Sequence[dict[str, Any]]
+    count: int
+    notes: Sequence[str] = ()
+    most_lines: int = 10
+
+    def text(self) -> str:
+        """For `__repr__`."""
+        rows = self._cells()
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        # Names to the left, numbers to the right.
+        table = [
+            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
+            for row in rows
+        ]
+        return "\n".join([self.heading, *[f"  {line}" for line in (*table, *self._after())]])
+
+    def html(self) -> str:
+        """For `_repr_html_`."""
+        head, *rows = self._cells() or [[]]
+        body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+        titles = "".join(f"<th>{escape(cell)}</th>" for cell in head)
+        after = "".join(f"<p>{escape(note)}</p>" for note in self._after())
+        return (
+            f"<p><b>{escape(self.heading)}</b></p>"
+            f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>{after}"
+        )
+
+    def _cells(self) -> list[list[str]]:
+        if not self.lines:
+            return []
+        rows = [[_cell(value) for value in line.values()] for line in self.lines[: self.most_lines]]
+        return [list(self.lines[0]), *rows]
+
+    def _after(self) -> list[str]:
+        hidden = self.count - min(len(self.lines), self.most_lines)
+        return [*([f"... and {hidden:,} more"] if hidden > 0 else []), *map(str, self.notes)]
+
+
+def _cell(
+    value: Any,
+    *,
+    # Letters that are shown.
+    most: int = 48,
+) -> str:
+    if isinstance(value, float):
+        return "" if math.isnan(value) else f"{value:.4g}"
+    words = " ".join(str(value).split())
+    return words if len(words) <= most else f"{words[: most - 3]}..."
+
+
+class Display:
+    """What is shown of itself as text, and in a notebook."""
+
+    _shown: Any
+
+    def __repr__(self) -> str:
+        return self._shown().text()
+
+    def _repr_html_(self) -> str:
+        return self._shown().html()
+
+
+# --- herding ---
+
+
+def herd(embedding: Embedding, draws: int) -> np.ndarray:
+    """Row numbers of atoms whose equally weighted sum is near to an embedding, shape (draws,)."""
+    points, kernel = embedding.atoms.points, embedding.atoms.kernel
+    target = embedding.atoms.apply_gram(embedding.weights)
+    half_norms = 0.5 * kernel.diag(points)
+    drawn = np.zeros(draws, dtype=int)
+    total = np.zeros(len(points))
+    for t in range(draws):
+        # t + 1 times the gain in distance when this atom is added: the factor changes no maximum.
+        drawn[t] = int(np.argmax((t + 1) * target - total - half_norms))
+        total += kernel(points, points[drawn[t] : drawn[t] + 1])[:, 0]
+    return drawn
+
+
+# --- the posterior ---
+
+
+def check_levels(q: float | np.ndarray | list[float]) -> np.ndarray:
+    """Probabilities (k,) at which quantiles are asked for."""
+    levels = np.atleast_1d(as_rows("q", q))
+    if levels.ndim != 1 or not len(levels):
+        raise ValueError(f"q has the shape {levels.shape}; give a probability, or several (k,)")
+    if np.any((levels < 0) | (levels > 1)) or np.any(np.isnan(levels)):
+        raise ValueError(f"quantiles are asked for at {q}; probabilities lie in [0, 1]")
+    return levels
+
+
+@default_arithmetic
 @dataclass(frozen=True, eq=False, repr=False)
-class WeightedAtoms:
-    """What a `Posterior` is made of; its parameters are the first ones there."""
+class Posterior(Display):
+    """What an estimator says about the parameters, given one observation.
+
+    Parameters
+    ----------
+    embedding : Embedding
+        Parameters as atoms, the estimator's weights, and the kernel in which these are projected.
+    support : Support
+        The prior's support.
+    settings : dict of str to float
+        The estimator's chosen settings, such as its bandwidth and ridge.
+    smoothing : {"local", "global", "none"}
+        How resampled atoms become draws, see `pymc_kbr.posterior.smoothing`.
+    names : tuple of str, length p, optional
+        Of the parameters, where the table that the estimator was fitted to has names.
+    statistics : tuple of str, optional
+        Names, or numbers, of the statistics that were used, where not all of them were there.
+
+    Examples
+    --------
+    >>> from pymc_kbr.estimators import Rejection
+    >>> rows = np.arange(9.0)[:, None]
+    >>> Rejection(3).fit(rows, rows).condition([4.0]).quantile([0.5])
+    array([[4.]])
+    """
 
     embedding: Embedding
     support: Support
     settings: dict[str, float] = field(default_factory=dict)
     smoothing: str = "local"
+    names: tuple[str, ...] | None = None
+    statistics: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        atoms: Atoms,
+        weights: np.ndarray,
+        support: Support,
+        settings: dict[str, float] | None = None,
+        smoothing: str = "local",
+        names: tuple[str, ...] | None = None,
+    ) -> Posterior:
+        """The posterior of weighted atoms.
+
+        Parameters
+        ----------
+        atoms : Atoms
+            m of them, with the kernel in which the posterior is embedded.
+        weights : ndarray of shape (m,)
+            Of either sign.
+        support : Support
+        settings : dict of str to float, optional
+        smoothing : {"local", "global", "none"}
+        names : tuple of str, length p, optional
+            As of `Posterior`.
+
+        Returns
+        -------
+        Posterior
+        """
+        return cls(Embedding(atoms, weights), support, settings or {}, smoothing, names)
+
+    def _shown(self) -> Shown:
+        atoms, mean = self.atoms, self.mean()
+        p = atoms.shape[1]
+        lines = [
+            {
+                "parameter": i if self.names is None else self.names[i],
+                "mean": float(mean[i]),
+                "least atom": float(atoms[:, i].min()),
+                "largest atom": float(atoms[:, i].max()),
+            }
+            for i in range(p)
+        ]
+        settings = ", ".join(f"{name} {value:.4g}" for name, value in self.settings.items())
+        return Shown(
+            f"Posterior of {p} parameter(s): {len(atoms):,} atoms with weights",
+            lines,
+            p,
+            [
+                f"total weight {self.total_weight:.4g}, effective sample size "
+                f"{self.effective_sample_size:.1f}, {self.negative_share:.0%} of the weight negative",
+                *([f"settings: {settings}"] if settings else []),
+            ],
+        )
 
     @property
     def atoms(self) -> np.ndarray:
@@ -178,104 +355,6 @@ class WeightedAtoms:
         how = smoothing or self.smoothing
         return smoothed(self.atoms, self.simplex_weights, self.support, rows, rng, how)
 
-
-# --- herding ---
-
-
-def herd(embedding: Embedding, draws: int) -> np.ndarray:
-    """Row numbers of atoms whose equally weighted sum is near to an embedding, shape (draws,)."""
-    points, kernel = embedding.atoms.points, embedding.atoms.kernel
-    target = embedding.atoms.apply_gram(embedding.weights)
-    half_norms = 0.5 * kernel.diag(points)
-    drawn = np.zeros(draws, dtype=int)
-    total = np.zeros(len(points))
-    for t in range(draws):
-        # t + 1 times the gain in distance when this atom is added: the factor changes no maximum.
-        drawn[t] = int(np.argmax((t + 1) * target - total - half_norms))
-        total += kernel(points, points[drawn[t] : drawn[t] + 1])[:, 0]
-    return drawn
-
-
-# --- the posterior ---
-
-
-def check_levels(q: float | np.ndarray | list[float]) -> np.ndarray:
-    """Probabilities (k,) at which quantiles are asked for."""
-    levels = np.atleast_1d(as_rows("q", q))
-    if levels.ndim != 1 or not len(levels):
-        raise ValueError(f"q has the shape {levels.shape}; give a probability, or several (k,)")
-    if np.any((levels < 0) | (levels > 1)) or np.any(np.isnan(levels)):
-        raise ValueError(f"quantiles are asked for at {q}; probabilities lie in [0, 1]")
-    return levels
-
-
-@default_arithmetic
-@dataclass(frozen=True, eq=False, repr=False)
-class Posterior(WeightedAtoms):
-    """What an estimator says about the parameters, given one observation.
-
-    Parameters
-    ----------
-    embedding : Embedding
-        Parameters as atoms, the estimator's weights, and the kernel in which these are projected.
-    support : Support
-        The prior's support.
-    settings : dict of str to float
-        The estimator's chosen settings, such as its bandwidth and ridge.
-    smoothing : {"local", "global", "none"}
-        How resampled atoms become draws, see `pymc_kbr.posterior.smoothing`.
-    names : tuple of str, length p, optional
-        Of the parameters, where the table that the estimator was fitted to has names.
-    statistics : tuple of str, optional
-        Names, or numbers, of the statistics that were used, where not all of them were there.
-
-    Examples
-    --------
-    >>> from pymc_kbr.estimators import Rejection
-    >>> rows = np.arange(9.0)[:, None]
-    >>> Rejection(3).fit(rows, rows).condition([4.0]).quantile([0.5])
-    array([[4.]])
-    """
-
-    names: tuple[str, ...] | None = None
-    statistics: tuple[str, ...] | None = None
-
-    @classmethod
-    def of(
-        cls,
-        atoms: Atoms,
-        weights: np.ndarray,
-        support: Support,
-        settings: dict[str, float] | None = None,
-        smoothing: str = "local",
-        names: tuple[str, ...] | None = None,
-    ) -> Posterior:
-        """The posterior of weighted atoms.
-
-        Parameters
-        ----------
-        atoms : Atoms
-            m of them, with the kernel in which the posterior is embedded.
-        weights : ndarray of shape (m,)
-            Of either sign.
-        support : Support
-        settings : dict of str to float, optional
-        smoothing : {"local", "global", "none"}
-        names : tuple of str, length p, optional
-            As of `Posterior`.
-
-        Returns
-        -------
-        Posterior
-        """
-        return cls(Embedding(atoms, weights), support, settings or {}, smoothing, names)
-
-    def __repr__(self) -> str:
-        return shown_posterior(self).text()
-
-    def _repr_html_(self) -> str:
-        return shown_posterior(self).html()
-
     def expectation(self, f: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         """Estimate of E[f(theta)] under the posterior.
 
@@ -386,7 +465,7 @@ class Posterior(WeightedAtoms):
             variance = np.diag(covariance(self.atoms / units, self.simplex_weights))
             width = bandwidth * nonzero(np.sqrt(variance) * units)
             embedding = Embedding(Atoms(self.atoms, Gaussian(tuple(width.tolist()))), self.weights)
-        mode = preimage.mode(embedding, starts)
+        mode = mode_of(embedding, starts)
         whole = self.support.lattices()
         if np.any(whole):
             mode[whole] = self.support.backward(self.support.forward(mode[None]))[0, whole]
@@ -459,87 +538,3 @@ class Posterior(WeightedAtoms):
             timings=timings,
             notes=notes,
         )
-
-
-# --- display in a notebook ---
-
-
-@dataclass(frozen=True)
-class Shown:
-    """What is shown of a value."""
-
-    heading: str
-    lines: Sequence[dict[str, Any]]
-    count: int
-    notes: Sequence[str] = ()
-    most_lines: int = 10
-
-    def text(self) -> str:
-        """For `__repr__`."""
-        rows = self._cells()
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        # Names to the left, numbers to the right.
-        table = [
-            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
-            for row in rows
-        ]
-        return "\n".join([self.heading, *[f"  {line}" for line in (*table, *self._after())]])
-
-    def html(self) -> str:
-        """For `_repr_html_`."""
-        head, *rows = self._cells() or [[]]
-        body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-        titles = "".join(f"<th>{escape(cell)}</th>" for cell in head)
-        after = "".join(f"<p>{escape(note)}</p>" for note in self._after())
-        return (
-            f"<p><b>{escape(self.heading)}</b></p>"
-            f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>{after}"
-        )
-
-    def _cells(self) -> list[list[str]]:
-        if not self.lines:
-            return []
-        rows = [[_cell(value) for value in line.values()] for line in self.lines[: self.most_lines]]
-        return [list(self.lines[0]), *rows]
-
-    def _after(self) -> list[str]:
-        hidden = self.count - min(len(self.lines), self.most_lines)
-        return [*([f"... and {hidden:,} more"] if hidden > 0 else []), *map(str, self.notes)]
-
-
-def shown_posterior(posterior: Any) -> Shown:
-    """The mean and the range of a `Posterior`, which uses this file, and what is known of its weights."""
-    atoms, mean = posterior.atoms, posterior.mean()
-    p = atoms.shape[1]
-    lines = [
-        {
-            "parameter": i if posterior.names is None else posterior.names[i],
-            "mean": float(mean[i]),
-            "least atom": float(atoms[:, i].min()),
-            "largest atom": float(atoms[:, i].max()),
-        }
-        for i in range(p)
-    ]
-    settings = ", ".join(f"{name} {value:.4g}" for name, value in posterior.settings.items())
-    return Shown(
-        f"Posterior of {p} parameter(s): {len(atoms):,} atoms with weights",
-        lines,
-        p,
-        [
-            f"total weight {posterior.total_weight:.4g}, effective sample size "
-            f"{posterior.effective_sample_size:.1f}, {posterior.negative_share:.0%} of the weight negative",
-            *([f"settings: {settings}"] if settings else []),
-        ],
-    )
-
-
-def _cell(
-    value: Any,
-    *,
-    # Letters that are shown.
-    most: int = 48,
-) -> str:
-    if isinstance(value, float):
-        return "" if math.isnan(value) else f"{value:.4g}"
-    words = " ".join(str(value).split())
-    return words if len(words) <= most else f"{words[: most - 3]}..."

@@ -23,7 +23,6 @@ class LeaveOneOut:
     """Leave-one-out residuals of a weighted ridge regression for any ridge r at once."""
 
     # Shapes: gram (n, n); targets (n, t); weights (n,).
-
     def __init__(
         self,
         gram: np.ndarray,

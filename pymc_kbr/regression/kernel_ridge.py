@@ -19,7 +19,6 @@ class KernelRegression:
     """Regression of targets on statistics in the space of a Gaussian kernel, plus a constant."""
 
     # Shapes: x (n, d); targets (n, t); weights (n,); residuals (n, t); estimates (n, t).
-
     def __init__(
         self,
         x: np.ndarray,
@@ -66,7 +65,6 @@ class RidgeRegression:
     """Linear regression of targets on centred features, plus a constant, its ridge by leave-one-out."""
 
     # Shapes: features (n, r); targets (n, t); weights (n,).
-
     def __init__(self, features: np.ndarray, targets: np.ndarray, weights: np.ndarray | None = None) -> None:
         d = np.ones(len(features)) if weights is None else weights / weights.mean()
         unit, root = unit_deviations(targets), np.sqrt(d)[:, None]
@@ -99,7 +97,6 @@ class _Tall:
     """Ridge regression by the eigenvectors of F' F, for fewer features than rows."""
 
     # Shapes: features (n, r); targets (n, t); share (n,).
-
     def __init__(self, features: np.ndarray, targets: np.ndarray, share: np.ndarray) -> None:
         self._features, self._targets, self._share = features, targets, share
         values, self._vectors = eigh(features.T @ features)

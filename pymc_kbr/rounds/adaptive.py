@@ -14,8 +14,7 @@ from pymc_kbr.estimators import Estimator, KernelLikelihood
 from pymc_kbr.estimators.likelihood.autoregressive import MOST_SPARINGLY
 from pymc_kbr.estimators.likelihood.structure import KINDS
 from pymc_kbr.estimators.sets import most_columns
-from pymc_kbr.rounds.known_likelihood import few_effective
-from pymc_kbr.rounds.sequence import DRAWS_FOR_PROPOSAL, Rounds, least_rows, near_rows
+from pymc_kbr.rounds.sequence import DRAWS_FOR_PROPOSAL, Rounds, few_effective, least_rows, near_rows
 from pymc_kbr.simulation import (
     ForwardModel,
     Interrupted,
@@ -41,9 +40,7 @@ PRIOR_SHARE = 0.1
 """Of the rows of further rounds: see `refine`."""
 
 MOST_FOR_LEARNING = MOST_SPARINGLY
-"""Statistics above which rounds go by regression estimates of the parameters, and not by a learned
-likelihood, unless one of many statistics was found the best.
-"""
+"""Statistics above which rounds go by regression estimates, unless a likelihood of many was the best."""
 
 
 class TooCoarse(NamedTuple):

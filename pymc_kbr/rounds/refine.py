@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.refusals import check_seed, path_of, shown, whole
+from pymc_kbr.arrays.refusals import path_of, shown
 from pymc_kbr.estimators import Estimator, KernelLikelihood, make_estimator
 from pymc_kbr.estimators.likelihood.choice import scale_of_many
 from pymc_kbr.estimators.sets import most_columns
-from pymc_kbr.rounds.sequence import DRAWS_FOR_PROPOSAL, Rounds, least_rows, near_rows
+from pymc_kbr.rounds.sequence import DRAWS_FOR_PROPOSAL, Rounds, check_arguments, least_rows, near_rows
 from pymc_kbr.simulation import ForwardModel, SimulationOptions, check_can_be_proposed
 from pymc_kbr.simulation.model.read import refuse_without_simulator
 from pymc_kbr.tables.layout import folder_of_stores
@@ -150,20 +150,11 @@ def _checked(
     draws: Any, rounds: Any, estimator: Any, prior_share: Any, random_seed: Any, store: Any
 ) -> Estimator | None:
     """The estimator, if one is given; what is out of range is refused before a model is looked at."""
-    whole("draws", draws)
-    whole("rounds", rounds)
-    check_seed(random_seed)
-    if store is not None:
-        path_of("store", store)
+    check_arguments(draws, rounds, random_seed, store)
     if isinstance(prior_share, bool) or not isinstance(prior_share, int | float | np.number):
         raise TypeError(f"prior_share is {shown(prior_share)}; it must be a number above 0 and below 1")
     if not 0 < prior_share < 1:
         raise ValueError(f"prior_share is {shown(prior_share)}; it must lie above 0 and below 1")
-    if store is not None and not isinstance(random_seed, int | np.integer | list | tuple | np.ndarray):
-        raise ValueError(
-            f"random_seed is {shown(random_seed)}; with a store it must be a whole number, or several, so "
-            "that the same call goes on"
-        )
     return None if estimator is None else make_estimator(estimator)
 
 

@@ -20,17 +20,19 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
 from pymc_kbr.arrays.bijections import Interval
+from pymc_kbr.arrays.refusals import check_seed, path_of, shown, whole
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.support import Block, Support
 from pymc_kbr.arrays.threads import one_blas_thread
-from pymc_kbr.arrays.weighted import column_quantiles
+from pymc_kbr.arrays.weighted import column_quantiles, effective_sample_size
 from pymc_kbr.estimators import Adjusted, Estimator, KernelLikelihood, Rejection
 from pymc_kbr.estimators.likelihood.checks import fewest_rows
+from pymc_kbr.estimators.likelihood.prior_density import free_log_density
 from pymc_kbr.estimators.likelihood.success import weighting_of
+from pymc_kbr.estimators.likelihood.tempered import tempered
 from pymc_kbr.estimators.sets import columns_of_sets
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.rounds.bounds import NARROWED_TO
-from pymc_kbr.rounds.known_likelihood import draws_of_known, few_effective
 from pymc_kbr.simulation import (
     ForwardModel,
     Interrupted,
@@ -57,6 +59,21 @@ KEPT_SHARE = 0.5
 
 LEAST_ROWS_OF_A_ROUND, LEAST_ROWS_A_PARAMETER = 20, 10
 """Rows that a round must have."""
+
+
+def check_arguments(draws: Any, rounds: Any, random_seed: Any, store: Any) -> None:
+    """Refuse arguments of `zoom` and `refine` that are out of range, before a model is looked at."""
+    whole("draws", draws)
+    whole("rounds", rounds)
+    check_seed(random_seed)
+    if store is None:
+        return
+    path_of("store", store)
+    if not isinstance(random_seed, int | np.integer | list | tuple | np.ndarray):
+        raise ValueError(
+            f"random_seed is {shown(random_seed)}; with a store it must be a whole number, or several, so "
+            "that the same call goes on"
+        )
 
 
 @dataclass(eq=False)
@@ -155,11 +172,7 @@ class Rounds:
 
     def _simulate(self, size: int, proposal: Proposal | None, seed: int) -> None:
         options = dataclasses.replace(
-            self.options,
-            draws=size,
-            random_seed=seed,
-            proposal=proposal,
-            store=self._path(len(self.tables)),
+            self.options, draws=size, random_seed=seed, proposal=proposal, store=self._path(len(self.tables))
         )
         self._add(options, proposal)
 
@@ -251,8 +264,7 @@ class Rounds:
     def _posterior(self, table: ReferenceTable, rng: np.random.Generator) -> Posterior:
         # To all rows: what is held out for `widening` lies nearest to the observation, and is missed there.
         fitted = self._fitted(table, np.arange(len(table)), rng)
-        found: Posterior = fitted.for_draws(DRAWS_FOR_PROPOSAL).condition(table.observed)  # type: ignore[arg-type]
-        return found
+        return fitted.for_draws(DRAWS_FOR_PROPOSAL).condition(table.observed)  # type: ignore[arg-type]
 
     def _fitted(self, table: ReferenceTable, rows: np.ndarray, rng: np.random.Generator) -> Estimator:
         """The estimator, fitted to some rows of a table."""
@@ -442,8 +454,7 @@ def _squared_distance(draws: np.ndarray, truth: np.ndarray) -> float:
     unit = unit_deviations(draws)
     # Draws of a few rows lie in a plane, and what is off it must not count as infinitely far.
     covariance = np.cov((draws / unit).T).reshape(len(truth), -1) + 1e-6 * np.eye(len(truth))
-    found: float = (apart / unit) @ np.linalg.solve(covariance, apart / unit)
-    return found
+    return (apart / unit) @ np.linalg.solve(covariance, apart / unit)
 
 
 # --- one table from several rounds ---
@@ -522,11 +533,8 @@ def proposal_of(
     notes: Mapping[str, Any],
     prior_draws: np.ndarray,
 ) -> Proposal:
-    """A normal mixture on draws of a posterior, half of it widened, with a share of the prior.
-
-    It ends where the draws of the prior and of the posterior do, each parameter by itself in the free space:
-    a simulation beyond them is of no use, and simulators fail there.
-    """
+    """A normal mixture on draws of a posterior, half of it widened, with a share of the prior."""
+    # It ends where the draws of the prior and of the posterior do: beyond them simulators fail.
     # Shapes: draws (m, p); prior_draws (n, p).
     with np.errstate(divide="ignore"):
         free, others = (support.forward(some) for some in (draws, prior_draws))
@@ -611,3 +619,40 @@ def _between(proposal: Proposal, parameters: np.ndarray, reach: float) -> Suppor
 
 def _is_constant(step: Any) -> bool:
     return isinstance(step, Interval) and step.lower_slopes is None and step.upper_slopes is None
+
+
+# --- draws of the prior times what is known ---
+
+
+FEWEST_EFFECTIVE = 100
+"""Effective number of the first round's rows below which the second is drawn by what is known alone."""
+
+
+def few_effective(table: ReferenceTable) -> int:
+    """The effective number of rows, rounded up, where known densities leave too few of them; else zero."""
+    if not table.origin.known or table.prior_ratio is None:
+        return 0
+    size = effective_sample_size(table.prior_ratio)
+    return int(np.ceil(size)) if size < FEWEST_EFFECTIVE else 0
+
+
+def draws_of_known(forward: ForwardModel, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Draws (count, p) of the prior times the known likelihood, by tempered sequential Monte Carlo."""
+    support, log_known = forward.support, forward.log_known
+    assert log_known is not None
+
+    def log_likelihood(free: np.ndarray, observations: np.ndarray) -> np.ndarray:
+        rows = support.backward(free.reshape(-1, free.shape[2]))
+        return log_known(rows).reshape(free.shape[:2])
+
+    start = forward.prior.block(0)
+    start = start[support.contains(start)]
+    found = tempered(
+        log_likelihood,
+        free_log_density(support, forward.log_prior),
+        support.forward(start),
+        log_known(start)[None],
+        count,
+        rng,
+    )
+    return support.backward(found.particles[0])

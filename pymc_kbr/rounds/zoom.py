@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.refusals import check_seed, path_of, shown, whole
+from pymc_kbr.arrays.refusals import path_of
 from pymc_kbr.estimators.sets import columns_of_sets
 from pymc_kbr.estimators.summaries import check_scale
 from pymc_kbr.rounds.bounds import ROWS_IN_BOUNDS, narrower, narrower_with_noise
 from pymc_kbr.rounds.emulator import noise_kept, noise_of
-from pymc_kbr.rounds.sequence import joined
+from pymc_kbr.rounds.sequence import check_arguments, joined
 from pymc_kbr.simulation import (
     ForwardModel,
     Interrupted,
@@ -133,7 +133,9 @@ def zoom(
     >>> bool(0.25 < low < 0.3001 < high < 0.35)
     True
     """
-    _check(draws, rounds, scale, random_seed, store)
+    check_arguments(draws, rounds, random_seed, store)
+    if scale is not None:
+        check_scale(scale)
     seeds = np.random.default_rng(entropy_of(random_seed)).integers(2**63, size=2 * rounds + 1)
     refuse_without_simulator(model)
     forward = ForwardModel.read(model) if noise is None else ForwardModel.of_columns(model)
@@ -211,22 +213,6 @@ def _without_noise(table: ReferenceTable, noise: Any) -> ReferenceTable:
     """A table whose origin says what noise there is on the observation and not on its rows."""
     origin = dataclasses.replace(table.origin, noise=noise)
     return dataclasses.replace(table, provenance={**table.provenance, **origin.words}, origin=origin)
-
-
-def _check(draws: Any, rounds: Any, scale: bool | str | None, random_seed: Any, store: Any) -> None:
-    """Refuse arguments that are out of range, before a model is looked at."""
-    whole("draws", draws)
-    whole("rounds", rounds)
-    check_seed(random_seed)
-    if store is not None:
-        path_of("store", store)
-    if scale is not None:
-        check_scale(scale)
-    if store is not None and not isinstance(random_seed, int | np.integer | list | tuple | np.ndarray):
-        raise ValueError(
-            f"random_seed is {shown(random_seed)}; with a store it must be a whole number, or several, so "
-            "that the same call goes on"
-        )
 
 
 def _check_rounds(draws: int, rounds: int, size: int, parameters: int) -> None:

@@ -17,14 +17,8 @@ from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.estimators import Estimator
 from pymc_kbr.estimators.likelihood.success import weighting_of
 from pymc_kbr.estimators.prior_weights import ratio_of_draws
-from pymc_kbr.selection.select import (
-    check_candidates,
-    choose,
-    chosen_before,
-    number_held_out,
-    on_all_rows,
-)
-from pymc_kbr.simulation.prior.log_density import LogDensity
+from pymc_kbr.selection.select import check_candidates, choose, chosen_before, number_held_out, on_all_rows
+from pymc_kbr.simulation.model.known import LogDensity
 from pymc_kbr.simulation.prior.new_prior import NewPrior
 from pymc_kbr.simulation.progress import working
 from pymc_kbr.tables.reference_table import ReferenceTable
@@ -32,7 +26,6 @@ from pymc_kbr.tables.stored_table import StoredTable
 
 FEW = 100.0
 """Effective sample size of the density ratio below which a warning is given."""
-
 
 Candidates = Sequence[str | Estimator] | None
 """What `sample_abc` hands on to a choice."""
@@ -68,10 +61,8 @@ def fitted_for(
     before: Estimator | None = None,
     does_not_do: Callable[[Estimator], bool] | None = None,
 ) -> Estimator:
-    """An estimator that can be conditioned on the table's observation; the kind that was chosen `before`.
-
-    The first candidate of which `does_not_do` is true is taken as it is.
-    """
+    """An estimator that can be conditioned on the table's observation; the kind that was chosen `before`."""
+    # The first candidate of which `does_not_do` is true is taken as it is.
     with constants_named(table.statistics, table.statistic_names):
         if estimator is not None:
             with working(progressbar, f"Fitting {type(estimator).__name__}"):

@@ -45,13 +45,10 @@ def race(
     does_not_do: Callable[[Estimator], bool] | None = None,
     stops: tuple[int, int] = (40, 100),
 ) -> list[Candidate]:
-    """All candidates, the best first, compared on 40 rows and those that are left on 100.
-
-    A candidate is dropped that is behind by a paired t test (5%). A learned likelihood that passes its test
-    on held-out rows is taken unless another one is ahead by that test, and where it is, the fallbacks are not
-    tried: see `tests.statistical.race_choices` for what it takes on twenty-four problems. With `does_not_do`
-    the first candidate is fitted before the others, and where it is true of the fit, nothing is compared.
-    """
+    """All candidates, the best first, compared on 40 rows and those that are left on 100."""
+    # What is behind by a paired t test (5%) is dropped; a learned likelihood that passes its test is taken
+    # unless another one is ahead by it (`tests.statistical.race_choices`). With `does_not_do` the first
+    # candidate is fitted before the others, and where it is true of the fit, nothing is compared.
     scoring = Scoring.of(rest, held_out, rng)
     fitting = Fitting(rest, int(rng.integers(2**31)), log_prior)
     first, last = (min(stop, scoring.size) for stop in stops)
@@ -160,7 +157,6 @@ class Scoring:
     """Scores posteriors at held-out rows, in the deviations of the parameters."""
 
     # Shapes: truth (r, p); observed (r, d); unit (p,); order (h,).
-
     truth: np.ndarray
     observed: np.ndarray
     unit: np.ndarray

@@ -13,7 +13,7 @@ from pymc_kbr.arrays.plotting import BARS, RULE, drawn_on
 from pymc_kbr.arrays.weighted import effective_sample_size
 from pymc_kbr.estimators import Estimator, KernelLikelihood
 from pymc_kbr.estimators.likelihood.choice import NOT_UNIFORM
-from pymc_kbr.posterior.posterior import Shown
+from pymc_kbr.posterior.posterior import Display, Shown
 
 INTERRUPTED = "not compared: the choice was interrupted"
 """The note of candidates that Ctrl-C has left without a score."""
@@ -21,7 +21,7 @@ INTERRUPTED = "not compared: the choice was interrupted"
 
 @default_arithmetic
 @dataclass(frozen=True, eq=False, repr=False)
-class Selection:
+class Selection(Display):
     """What was tried, and what was chosen.
 
     Parameters
@@ -37,12 +37,6 @@ class Selection:
     candidates: tuple[Candidate, ...]
     seconds: float
     seconds_of_fit: float = 0.0
-
-    def __repr__(self) -> str:
-        return self._shown().text()
-
-    def _repr_html_(self) -> str:
-        return self._shown().html()
 
     def _shown(self) -> Shown:
         """The best candidates, and why the first one was chosen."""
@@ -176,7 +170,6 @@ class Candidate:
 
     # Shapes: scores (r,) of the held-out rows whose numbers are rows (r,), some of them more than once;
     # covered (p,).
-
     label: str
     estimator: Estimator
     scores: np.ndarray = field(default_factory=lambda: np.empty(0))

@@ -2,8 +2,7 @@
 
 from pymc_kbr.simulation.forward_model import ForwardModel
 from pymc_kbr.simulation.model.learned_simulator import LearnedSimulator
-from pymc_kbr.simulation.model.set_simulator import set_simulator
-from pymc_kbr.simulation.model.vector_simulator import vector_simulator
+from pymc_kbr.simulation.model.simulators import set_simulator, vector_simulator
 from pymc_kbr.simulation.options import SimulationOptions
 from pymc_kbr.simulation.predictive import simulate_data
 from pymc_kbr.simulation.prior.model_prior import ModelPrior, model_prior

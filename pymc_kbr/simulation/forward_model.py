@@ -24,13 +24,12 @@ from pymc_kbr.arrays.bijections import ZeroSum
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.users_line import users_line
 from pymc_kbr.simulation.model.graphs import CannotBatch, Program, forward_batch, substitute
-from pymc_kbr.simulation.model.known import LogLikelihood, known_log_likelihood
+from pymc_kbr.simulation.model.known import LogDensity, known_log_likelihood, log_density_of
 from pymc_kbr.simulation.model.read import QUICK, ModelGraph, is_simulator, read_model
+from pymc_kbr.simulation.model.simulators import function_of
 from pymc_kbr.simulation.model.user_functions import compiled, plainly
-from pymc_kbr.simulation.model.vector_simulator import function_of
 from pymc_kbr.simulation.options import Clock
 from pymc_kbr.simulation.prior.draws import DrawnPrior, PriorSampler
-from pymc_kbr.simulation.prior.log_density import LogDensity, log_density_of
 from pymc_kbr.simulation.prior.mass import support_of_model
 from pymc_kbr.simulation.prior.proposal import Proposal, ProposalSampler
 from pymc_kbr.simulation.prior.truncated import (
@@ -52,15 +51,13 @@ if TYPE_CHECKING:
 class ForwardModel:
     """A model's prior and its simulators."""
 
-    # prior: Of the whole prior, from a seed of its own.
-    # support: Of the whole prior.
     # log_known: From parameters (n, p) to the log-likelihoods (n,) of the observed variables whose density is
     # known, with the model's Potentials; None where there is nothing of the kind.
 
     graph: ModelGraph
     prior: PriorSampler
     support: Support
-    log_known: LogLikelihood | None
+    log_known: LogDensity | None
     _simulator: RowSimulator
     _seconds: float = 0.0
     _batches: dict[bool | None, tuple[Program | None, str]] = field(default_factory=dict)
@@ -294,7 +291,6 @@ class PilotRun:
     """The first rows, simulated one by one."""
 
     # Shapes: parameters (t, p).
-
     parameters: np.ndarray
     chunk: Chunk
     outputs: dict[int, list[np.ndarray]]

@@ -23,16 +23,14 @@ class OneStep:
         for name in (*names, STATE):
             if name not in model.named_vars:
                 raise ValueError(
-                    f"the model of one step has no variable {name!r}, only {sorted(model.named_vars)}; "
-                    "it needs "
-                    f"pm.Data({PREVIOUS!r}, ...) for the state before, a variable {STATE!r} for the "
+                    f"the model of one step has no variable {name!r}, only {sorted(model.named_vars)}; it "
+                    f"needs pm.Data({PREVIOUS!r}, ...) for the state before, a variable {STATE!r} for the "
                     "state after" + (f" and pm.Data({CONTROLS!r}, ...)" if controlled else "")
                 )
             if model.named_vars[name].ndim != 1:
                 raise ValueError(
-                    f"{name!r} of the model of one step has {model.named_vars[name].ndim} dimensions; "
-                    "it must be "
-                    "a vector"
+                    f"{name!r} of the model of one step has {model.named_vars[name].ndim} dimensions; it "
+                    "must be a vector"
                 )
         for name in names:
             if not hasattr(model.named_vars[name], "get_value"):

@@ -29,8 +29,6 @@ from pymc_kbr.tables.reference_table import ReferenceTable
 class SimulationOptions:
     """The parameters of these names of `simulate`, which says what they mean."""
 
-    # draws, random_seed, within, cores, executor, store, on_failure, batched, timeout, progressbar: As in
-    # `simulate`.
     # to_be_extended: Whether a longer table of the seed begins with this one: its last batch is then drawn as
     # a whole, also where the table ends within it. Otherwise no batch has more rows than the table.
     # proposal: What parameters are drawn from instead of the prior; there are no bounds (`within`) then.
@@ -112,7 +110,6 @@ class InMemory:
     """Arrays of the whole table."""
 
     # Shapes: parameters (draws, p); statistics (draws, d).
-
     def __init__(self, draws: int, chunk_rows: int, graph: ModelGraph) -> None:
         self.parameters = np.empty((draws, graph.parameters.size))
         self.statistics = np.empty((draws, graph.statistics.size))

@@ -28,14 +28,9 @@ from pytensor.graph.op import Op
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.threads import one_blas_thread
 from pymc_kbr.arrays.users_line import users_line
-from pymc_kbr.simulation.forward_model import (
-    ForwardModel,
-    PilotRun,
-    enough_first_rows,
-    simulate_first_rows,
-)
+from pymc_kbr.simulation.forward_model import ForwardModel, PilotRun, enough_first_rows, simulate_first_rows
 from pymc_kbr.simulation.model.read import ModelGraph, inputs_of, is_simulator
-from pymc_kbr.simulation.model.vector_simulator import function_of
+from pymc_kbr.simulation.model.simulators import function_of
 from pymc_kbr.simulation.options import Clock, Destination, InMemory, SimulationOptions, pieces_of, versions
 from pymc_kbr.simulation.prior.draws import DrawnPrior, PriorSampler
 from pymc_kbr.simulation.prior.proposal import ProposalSampler
@@ -280,7 +275,8 @@ def _check_is_that_of(
     code = unchanged(before, code_of(graph))
     check_rows(held.path, "prior", range(len(parameters)), parameters, first_rows.parameters, software)
     if log_known is not None and _has_data_of(held, graph.known, graph.observed_data):
-        now = _log_known_at(simulation, parameters)
+        assert simulation.forward.log_known is not None
+        now = simulation.forward.log_known(parameters)[:, None]
         check_rows(
             held.path,
             f"density of {list(graph.known_names)}",
@@ -300,11 +296,6 @@ def _check_is_that_of(
         )
     compare_rows(held, simulation, way, first_rows, (documents.get("simulators", {}), code), software)
     return first_rows, way, code
-
-
-def _log_known_at(simulation: Simulation, parameters: np.ndarray) -> np.ndarray:
-    assert simulation.forward.log_known is not None
-    return simulation.forward.log_known(parameters)[:, None]
 
 
 def _has_data_of(held: TableStore, variables: Sequence[Any], data: Mapping[str, np.ndarray]) -> bool:
@@ -689,7 +680,9 @@ def _bytes_of(
     ):
         constants = constants[1:]
     shown = [
-        _bytes_of(each) if isinstance(each, types.CodeType) else repr(_ordered(each)).encode()
+        _bytes_of(each)
+        if isinstance(each, types.CodeType)
+        else repr(sorted(map(repr, each)) if isinstance(each, frozenset) else each).encode()
         for each in constants
     ]
     names = repr(
@@ -702,10 +695,6 @@ def _bytes_of(
         )
     )
     return b"\0".join([code.co_code, names.encode(), *shown])
-
-
-def _ordered(constant: Any) -> Any:
-    return sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant
 
 
 def _names_of(code: types.CodeType) -> set[str]:

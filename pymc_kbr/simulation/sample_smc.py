@@ -26,7 +26,6 @@ class SmcRun:
     """What `pm.sample_smc` gave for one observation."""
 
     # Shapes: draws (chains * draws, p).
-
     draws: np.ndarray
     simulations: int
     seconds: float

@@ -152,10 +152,8 @@ def _checksum(arrays: Mapping[str, np.ndarray], texts: Mapping[str, str]) -> str
 OBSERVED_DATA = "observed_data_"
 """What the names of the arrays of observed data begin with, in files and in stores."""
 
-
 PRIOR_RATIO, FAILED_RATIO = "prior_ratio", "failed_prior_ratio"
 """The names of these arrays, of the first one in stores, too."""
-
 
 IN_A_RESULT, DOCUMENTS, PATH = "reference_table_data", "reference_table_documents", "reference_table"
 """Of a result of ArviZ: the group of a table's arrays, and attributes with its documents, or its store."""

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from pymc_kbr.arrays.refusals import one_of
-
 EDGE_TAIL = 0.01
 """Share of the prior beyond which its edges are."""
 
@@ -123,7 +121,6 @@ class Failures:
     """The simulations that gave no usable statistics."""
 
     # Shapes: rows (f,); parameters (f, p); prior_ratio (f,).
-
     rows: np.ndarray
     parameters: np.ndarray
     messages: tuple[str, ...]
@@ -142,13 +139,6 @@ class Failures:
         ratio = None if self.prior_ratio is None else self.prior_ratio[chosen]
         messages = tuple(self.messages[place] for place in chosen.tolist())
         return Failures(self.rows[chosen], self.parameters[chosen], messages, ratio)
-
-
-def meaning_of_failures(table: Any, meaning: str) -> dict[str, Any]:
-    """The fields of a table that say what its failures mean."""
-    one_of("the meaning of failures", meaning, ON_FAILURE[1:])
-    origin = replace(table.origin, on_failure=meaning)
-    return {"origin": origin, "provenance": provenance_with(table.provenance, origin)}
 
 
 def provenance_with(provenance: dict[str, str], origin: Any) -> dict[str, str]:

@@ -315,8 +315,7 @@ class TableStore:
             ]
             if not all((self.path / name / "c" / str(chunk) / "0").is_file() for name in needed):
                 status[part] = UNFINISHED
-        found: np.ndarray = status != UNFINISHED
-        return found
+        return status != UNFINISHED
 
     def state(self, start: int, stop: int) -> str:
         """Of a chunk's rows: "finished", "failed" where some of them failed, "unfinished" or "damaged"."""
@@ -360,8 +359,7 @@ class TableStore:
 
     def done(self, rows: int) -> np.ndarray:
         """Which of these have not failed."""
-        found: np.ndarray = self.whole_rows(rows) & (self.status()[:rows] == DONE)
-        return found
+        return self.whole_rows(rows) & (self.status()[:rows] == DONE)
 
     def extreme_rows(self, rows: int) -> np.ndarray:
         """Those with the smallest and the largest value of each parameter."""
@@ -573,8 +571,7 @@ def _are_beyond(values: np.ndarray) -> np.ndarray:
     """Which rows (n,) hold finite numbers that no table takes."""
     if not len(values) or not values.size or np.nanmax(np.abs(values), initial=0.0) <= LARGEST:
         return np.zeros(len(values), dtype=bool)
-    found: np.ndarray = np.any((np.abs(values) > LARGEST) & np.isfinite(values), axis=1)
-    return found
+    return np.any((np.abs(values) > LARGEST) & np.isfinite(values), axis=1)
 
 
 # --- one writer at a time ---

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,27 +12,21 @@ from typing import Any
 import numpy as np
 
 from pymc_kbr.arrays.arithmetic import default_arithmetic
-from pymc_kbr.arrays.refusals import one_of, path_of
+from pymc_kbr.arrays.refusals import path_of
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.users_line import users_line
-from pymc_kbr.tables.checks import check_observed, describe
+from pymc_kbr.tables.checks import describe
 from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.file import OBSERVED_DATA, PRIOR_RATIO
 from pymc_kbr.tables.layout import DONE, FAILED, UNFINISHED
-from pymc_kbr.tables.origin import ON_FAILURE, Failures, Origin, provenance_with
-from pymc_kbr.tables.reference_table import (
-    ReferenceTable,
-    columns_by_name,
-    columns_named,
-    observation_of,
-    without_missing,
-)
+from pymc_kbr.tables.origin import Failures, Origin, provenance_with
+from pymc_kbr.tables.reference_table import AnyTable, ReferenceTable, columns_by_name
 from pymc_kbr.tables.store import BEYOND, TableStore
 
 
 @default_arithmetic
 @dataclass(frozen=True, eq=False, repr=False)
-class StoredTable:
+class StoredTable(AnyTable):
     """The simulations of a store, with what is needed to condition on an observation.
 
     Estimators fit to it as to a table in memory, a part at a time: ``Localised().fit(stored)``.
@@ -163,16 +156,6 @@ class StoredTable:
         whole = Columns.from_json(self.store.documents["statistic_columns"])
         return whole if self.chosen is None else columns_by_name(np.array(self.chosen), whole)
 
-    @property
-    def parameter_names(self) -> list[str]:
-        """Name of each parameter column."""
-        return self.parameter_columns.names
-
-    @property
-    def statistic_names(self) -> list[str]:
-        """Name of each statistic column."""
-        return self.statistic_columns.names
-
     @cached_property
     def support(self) -> Support:
         """The prior's support."""
@@ -202,84 +185,12 @@ class StoredTable:
         found = Origin.from_documents(self.store.documents)
         return found if self.on_failure is None else dataclasses.replace(found, on_failure=self.on_failure)
 
-    def with_observed(self, observed: Mapping[str, float] | Sequence[Any] | np.ndarray) -> StoredTable:
-        """The same simulations with another observation.
+    def _meaning(self, meaning: str) -> dict[str, Any]:
+        return {"on_failure": meaning}
 
-        Parameters
-        ----------
-        observed : mapping or sequence of float, length d, or array_like of shape (m, q)
-            The statistics by name or in the order of `statistic_names`, NaN where one is missing; a data set
-            where the table holds such.
-
-        Returns
-        -------
-        StoredTable
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a statistic is lacking, they are not d numbers, all are missing or some infinite, or a data
-            set has gaps, other columns, or more rows than `largest`.
-        """
-        found = observation_of(self, observed)
-        if found is not None:
-            check_observed(found, self.statistic_columns)
-        return dataclasses.replace(self, observed=found, observed_data={})
-
-    def with_statistics(self, names: Sequence[str]) -> StoredTable:
-        """The same simulations with some of their statistics, in the order that is given.
-
-        Parameters
-        ----------
-        names : sequence of str
-            Of columns, as in `statistic_names`, or of whole variables.
-
-        Returns
-        -------
-        StoredTable
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a name is unknown or there twice, there is none, or data sets are named in part.
-        """
-        chosen = columns_named(names, self.statistic_columns)
-        columns_by_name(chosen, self.statistic_columns)  # refuses parts of data sets
+    def _with_columns(self, chosen: np.ndarray, columns: Columns) -> dict[str, Any]:
         of_store = chosen if self.chosen is None else np.array(self.chosen)[chosen]
-        observed = None if self.observed is None else self.observed[chosen]
-        return dataclasses.replace(
-            self, observed=observed, observed_data={}, chosen=tuple(int(i) for i in of_store)
-        )
-
-    def with_on_failure(self, meaning: str) -> StoredTable:
-        """The same simulations with another meaning of those that failed; the store stays as it is.
-
-        Parameters
-        ----------
-        meaning : {"drop", "condition"}
-            See `simulate`: an outcome that was not observed, or a condition on the data.
-
-        Returns
-        -------
-        StoredTable
-
-        Raises
-        ------
-        ValueError
-            If there is no such meaning.
-        """
-        one_of("the meaning of failures", meaning, ON_FAILURE[1:])
-        return dataclasses.replace(self, on_failure=meaning)
-
-    def without_missing(self) -> StoredTable:
-        """The same simulations with the statistics that the observation has, where it has gaps (NaN).
-
-        Returns
-        -------
-        StoredTable
-            Itself where nothing is missing.
-        """
-        return without_missing(self)  # type: ignore[no-any-return]
+        return {"chosen": tuple(int(i) for i in of_store)}
 
     @cached_property
     def prior_ratio(self) -> np.ndarray | None:
@@ -301,11 +212,6 @@ class StoredTable:
         ratio = self.store.array(PRIOR_RATIO)
         assert ratio is not None
         return ratio[: self.rows] if self._kept is None else ratio[self._kept]
-
-    @property
-    def set_names(self) -> list[str]:
-        """Name of each statistic that holds data sets: `load` the table, or some rows, to make columns."""
-        return self.statistic_columns.set_names
 
     def load(self, rows: int | None = None) -> ReferenceTable:
         """The table in memory, whole or in part.
@@ -372,7 +278,6 @@ class StoredRows:
     """One side of a stored table, read a part at a time."""
 
     # Shapes: kept (n,).
-
     store: TableStore
     side: str
     kept: np.ndarray | None

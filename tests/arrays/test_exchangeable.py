@@ -33,6 +33,9 @@ ALIKE = {
     "sorted, censored at both ends": np.sort(np.clip(MIDDLE + NOISE, -1.0, 1.0), axis=1),
     "with zeros": np.where(RNG.random((N, D)) < 0.3, 0.0, MIDDLE + NOISE),
     "of five values": np.clip(np.round(MIDDLE + NOISE), -2, 2),
+    "counts": RNG.poisson(3.0, size=(N, D)).astype(float),
+    "counts, mostly few": RNG.poisson(0.2, size=(N, D)).astype(float),
+    "rounded": np.round(MIDDLE + NOISE, 2),
 }
 OTHERS = {
     "a trend": MIDDLE + TIMES + 3 * NOISE,
@@ -46,11 +49,11 @@ OTHERS = {
     "quantiles of three times as many draws": np.quantile(
         MIDDLE + np.exp(LOG_SCALE) * RNG.normal(size=(N, 3 * D)), np.linspace(0.02, 0.98, D), axis=1
     ).T,
-    "counts": RNG.poisson(3.0, size=(N, D)).astype(float),
+    "counts, one of them higher": RNG.poisson(np.where(np.arange(D) == 4, 4.0, 3.0), size=(N, D)).astype(
+        float
+    ),
     "censored, each at a limit of its own": np.minimum(MIDDLE + NOISE, 1 + 0.05 * np.arange(D)),
     "a censored series": np.minimum(MIDDLE + autoregression(0.5), 1.0),
-    "rounded": np.round(MIDDLE + NOISE, 2),
-    "counts, mostly few": RNG.poisson(0.2, size=(N, D)).astype(float),
     "sorted counts": np.sort(RNG.poisson(3.0, size=(N, D)), axis=1).astype(float),
     "one row of many not sorted": np.vstack([np.sort(NOISE[1:], axis=1), NOISE[:1]]),
 }
@@ -64,6 +67,16 @@ def test_values_with_probabilities_are_found_up_to_rounding():
     assert atoms.number(np.array([0.0, 1.0, 5.0])).tolist() == [0, 2, 1]
     assert np.mean(atoms.hold(x)) == pytest.approx(0.307, abs=0.01)
     assert len(Atoms.of(NOISE).values) == 0
+
+
+def test_counts_are_all_points_of_their_lattice():
+    x = 0.1 * RNG.choice([2.0, 3.0, 5.0, 7.0, 8.0, 9.0, 12.0], size=(N, D)) + np.spacing(1.0)
+    atoms = Atoms.of(x)
+    np.testing.assert_allclose(atoms.values, 0.1 * np.arange(2, 13))
+    assert atoms.hold(x).all()
+    assert not atoms.hold(np.array([0.25, np.nan])).any()
+    assert len(Atoms.of(np.round(1e4 * NOISE)).values) == 0  # of too many
+    assert len(Atoms.of(RNG.choice([0.0, 1.0, np.pi, 4.0, 5.0, 6.0], size=(N, D))).values) == 0  # of none
 
 
 @pytest.mark.parametrize("name", ALIKE)

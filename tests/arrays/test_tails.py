@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_kbr.selection.default_candidates import heavy_tailed
+from pymc_kbr.selection.select import heavy_tailed
 
 RNG = np.random.default_rng(3)
 DRAWS = {

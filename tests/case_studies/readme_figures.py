@@ -155,15 +155,4 @@ def word(place: int, names: Mapping[str, str] | None = None) -> Callable[[list[s
     return found
 
 
-__all__ = [
-    "Table",
-    "agrees",
-    "figures",
-    "frame",
-    "np",
-    "number",
-    "tables",
-    "wide",
-    "word",
-    "wrong_cells",
-]
+__all__ = ["Table", "agrees", "figures", "frame", "np", "number", "tables", "wide", "word", "wrong_cells"]

@@ -38,26 +38,14 @@ KNOWN = Table(
 KALMAN = Table(
     kalman,
     {"kind": word(0), "n": number(1)},
-    {
-        2: ["distance"],
-        3: ["mean_distance"],
-        4: ["coverage"],
-        5: ["exact_coverage"],
-        6: ["width_over_exact"],
-    },
+    {2: ["distance"], 3: ["mean_distance"], 4: ["coverage"], 5: ["exact_coverage"], 6: ["width_over_exact"]},
     of_keys=(0, 1),
 )
 SURVEYS = Table(surveys, {"method": word(0)}, {1: ["rmse"], 2: ["coverage"]})
 IMAGES = Table(
     lambda: frame(FILTERING, "images_means"),
     {"problem": word(0), "n": number(1)},
-    {
-        2: ["runs"],
-        3: ["original"],
-        4: ["importance_weighted"],
-        5: ["learnt_features"],
-        6: ["recurrent"],
-    },
+    {2: ["runs"], 3: ["original"], 4: ["importance_weighted"], 5: ["learnt_features"], 6: ["recurrent"]},
     of_keys=(0, 1),
 )
 CAMERA = Table(
@@ -78,12 +66,7 @@ def steps() -> pd.DataFrame:
     return found.assign(n=rows, step=ours, bare=other)
 
 
-STEPS = Table(
-    steps,
-    {"n": number(1)},
-    {2: ["step"], 3: ["bare"], 4: ["ratio"]},
-    of_keys=(0, 1),
-)
+STEPS = Table(steps, {"n": number(1)}, {2: ["step"], 3: ["bare"], 4: ["ratio"]}, of_keys=(0, 1))
 MEASURES = {
     place: [name]
     for place, name in enumerate(

@@ -66,9 +66,7 @@ TABLES = [
         ["left_out", "median", "bayesian", "scale_bayesian", "scale_relevance", "bayesian_over_left_out"],
     ),
     plain(
-        "linear",
-        "problem",
-        ["linear_taken", "left_out", "gaussian", "bayesian", "bayesian_over_gaussian"],
+        "linear", "problem", ["linear_taken", "left_out", "gaussian", "bayesian", "bayesian_over_gaussian"]
     ),
 ]
 """In the order in which they stand in the README."""

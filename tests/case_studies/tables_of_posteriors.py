@@ -41,12 +41,7 @@ from tests.case_studies.tables_of_regressions import (
 RIVALS = Table(
     lambda: frame(COALESCENT, "rivals"),
     {"n": number(0), "method": word(1)},
-    {
-        2: pair("mse_of_mean"),
-        3: pair("mse_of_mode"),
-        4: ["seconds_fit"],
-        5: ["ms_an_observation"],
-    },
+    {2: pair("mse_of_mean"), 3: pair("mse_of_mode"), 4: ["seconds_fit"], 5: ["ms_an_observation"]},
     of_keys=(0, 1),
 )
 
@@ -150,10 +145,7 @@ NUTS = Table(
     {2: ["error_of_mean"], 3: ["ratio_of_sd"], 4: ["seconds"]},
     of_keys=(0, 1),
 )
-MODELS = {
-    "Lotka-Volterra": "lotka_volterra",
-    "the same, noise in the simulator": "lotka_volterra_with_noise",
-}
+MODELS = {"Lotka-Volterra": "lotka_volterra", "the same, noise in the simulator": "lotka_volterra_with_noise"}
 TABLES_OF = {"one table, `auto`": "one table, auto", "`zoom` and `emulate`": "zoomed, emulated"}
 
 
@@ -187,13 +179,7 @@ GALLERY = Table(
 JOINT_WIDTH = Table(
     lambda: frame(DRAWS, "joint_width"),
     {"method": word(0)},
-    {
-        1: ["coverage_50", "uniformity_p"],
-        2: ["rate"],
-        3: ["shape"],
-        4: ["along"],
-        5: ["across"],
-    },
+    {1: ["coverage_50", "uniformity_p"], 2: ["rate"], 3: ["shape"], 4: ["along"], 5: ["across"]},
 )
 
 

@@ -11,12 +11,6 @@ REACTION_TIMES = "reaction_times"
 LIKELIHOODS = Table(
     partial(frame, REACTION_TIMES, "summary"),
     {"simulations": number(0), "shift": word(1)},
-    {
-        2: ["seconds"],
-        3: ["rms_error", "largest"],
-        4: ["narrowest", "widest"],
-        5: ["expected"],
-        6: ["warned"],
-    },
+    {2: ["seconds"], 3: ["rms_error", "largest"], 4: ["narrowest", "widest"], 5: ["expected"], 6: ["warned"]},
     of_keys=(0, 1),
 )

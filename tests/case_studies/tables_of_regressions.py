@@ -232,8 +232,7 @@ def beside_neural(name: str) -> Table:
         lambda: frame(COALESCENT, name),
         {
             "estimator": word(
-                0,
-                {"neural (sbi 0.27)": "neural", "adjusted`, draws not smoothed": "adjusted_unsmoothed"},
+                0, {"neural (sbi 0.27)": "neural", "adjusted`, draws not smoothed": "adjusted_unsmoothed"}
             )
         },
         {

@@ -8,11 +8,7 @@ from scipy.stats import binom, invgauss, kstest
 from case_studies.hierarchical import epidemic, waiting_times
 from case_studies.hierarchical.learning import learn
 from case_studies.hierarchical.sampling import Run, beside, summary
-from case_studies.hierarchical.trials import (
-    coverage,
-    density_errors,
-    each_data_set,
-)
+from case_studies.hierarchical.trials import coverage, density_errors, each_data_set
 
 THETA = np.array([[0.6, 0.1], [1.2, -0.3]])
 

@@ -1,7 +1,7 @@
 """What a table says, as `sample_abc` looks at it."""
 
 from pymc_kbr.arrays.checked_rows import CheckedRows
-from pymc_kbr.checking.signs import signs_of
+from pymc_kbr.checking.diagnostics import signs_of
 from pymc_kbr.estimators.fitted_table import scaled_quietly
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pymc_kbr.embedding import preimage
 from pymc_kbr.embedding.embedding import Atoms, Embedding
+from pymc_kbr.embedding.embedding import mode as mode_of
 from pymc_kbr.kernels import Gaussian, Laplace
 from pymc_kbr.posterior.posterior import herd
 
@@ -71,7 +71,7 @@ def test_herding_is_nearer_than_random_draws(rng):
 @pytest.mark.parametrize("kernel", [Gaussian(1.0), Laplace(1.0)])
 def test_the_mode_is_the_nearest_feature(kernel, rng):
     many = make(np.vstack([rng.normal(0, 0.3, (150, 2)), rng.normal(3, 0.3, (50, 2))]), kernel=kernel)
-    mode = preimage.mode(many)
+    mode = mode_of(many)
     grid = np.stack(np.meshgrid(*[np.linspace(-1, 4, 101)] * 2), axis=-1).reshape(-1, 2)
     gaps = kernel.diag(grid) - 2 * many(grid)
     assert kernel.diag(mode[None])[0] - 2 * many(mode[None])[0] <= gaps.min() + 1e-9

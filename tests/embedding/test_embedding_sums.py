@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pymc_kbr.embedding import preimage
 from pymc_kbr.embedding.embedding import Atoms, Embedding
+from pymc_kbr.embedding.embedding import mode as mode_of
 from pymc_kbr.embedding.projection import (
     _largest_eigenvalue,
     onto_simplex,
@@ -182,13 +182,13 @@ def grid_best(embedding):
 def test_the_mode_is_the_nearest_feature_to_signed_weights(kernel, seed):
     rng = np.random.default_rng(seed)
     embedding = make(rng.normal(size=(25, 2)), rng.normal(0.1, 0.3, 25), kernel)
-    mode = preimage.mode(embedding, starts=25)
+    mode = mode_of(embedding, starts=25)
     assert kernel.diag(mode[None])[0] - 2 * embedding(mode[None])[0] <= grid_best(embedding) + 1e-6
 
 
 def test_a_mode_is_a_fixed_point():
     embedding = make(weights=np.abs(SIGNED))
-    mode = preimage.mode(embedding)
+    mode = mode_of(embedding)
     similar = embedding.weights * embedding.atoms.kernel(mode[None], POINTS)[0]
     np.testing.assert_allclose(similar @ POINTS / similar.sum(), mode, atol=1e-6)
 
@@ -197,7 +197,7 @@ def test_more_starts_find_a_higher_mode_and_one_start_is_the_highest_atom():
     """Narrow peaks: iterations end near to where they start."""
     rng = np.random.default_rng(1)
     embedding = make(rng.uniform(-3, 3, size=(40, 2)), np.full(40, 1 / 40), Gaussian(0.05))
-    heights = [embedding(preimage.mode(embedding, starts)[None])[0] for starts in (1, 40)]
+    heights = [embedding(mode_of(embedding, starts)[None])[0] for starts in (1, 40)]
     assert heights[0] >= embedding(embedding.atoms.points).max() - 1e-12
     assert heights[1] >= heights[0]
 
@@ -205,13 +205,13 @@ def test_more_starts_find_a_higher_mode_and_one_start_is_the_highest_atom():
 def test_no_iteration_stays_at_the_highest_atom():
     embedding = make(weights=np.abs(SIGNED))
     highest = POINTS[np.argmax(embedding(POINTS))]
-    np.testing.assert_array_equal(preimage.mode(embedding, 1, iterations=0), highest)
-    one, two = (embedding(preimage.mode(embedding, 1, iterations=i)[None])[0] for i in (1, 2))
+    np.testing.assert_array_equal(mode_of(embedding, 1, iterations=0), highest)
+    one, two = (embedding(mode_of(embedding, 1, iterations=i)[None])[0] for i in (1, 2))
     assert embedding(highest[None])[0] < one < two
 
 
 def test_weights_without_any_above_zero_have_a_mode_among_the_atoms():
-    mode = preimage.mode(make(weights=-np.ones(25)))
+    mode = mode_of(make(weights=-np.ones(25)))
     assert (mode == POINTS).all(axis=1).any()
 
 
@@ -221,7 +221,7 @@ def test_one_start_ends_where_the_embedding_is_level(seed):
     rng = np.random.default_rng(seed)
     points, weights = rng.normal(size=(25, 2)), rng.normal(0.05, 0.5, 25)
     embedding = make(points, weights, Gaussian(0.9))
-    mode = preimage.mode(embedding, starts=1, iterations=5000)
+    mode = mode_of(embedding, starts=1, iterations=5000)
     similar = weights * embedding.atoms.kernel(mode[None], points)[0]
     slope = similar @ (points - mode) / 0.9**2
     assert np.abs(slope).max() < 1e-3 * np.abs(similar).sum()
@@ -231,8 +231,8 @@ def test_one_start_ends_where_the_embedding_is_level(seed):
 def test_the_minimiser_and_the_fixed_point_agree():
     """A Matern kernel of infinite smoothness is the Gaussian kernel."""
     weights = np.abs(SIGNED)
-    fixed = preimage.mode(make(weights=weights, kernel=Gaussian(0.9)))
-    searched = preimage.mode(make(weights=weights, kernel=Matern(0.9, nu=np.inf)))
+    fixed = mode_of(make(weights=weights, kernel=Gaussian(0.9)))
+    searched = mode_of(make(weights=weights, kernel=Matern(0.9, nu=np.inf)))
     np.testing.assert_allclose(searched, fixed, atol=2e-6)
 
 

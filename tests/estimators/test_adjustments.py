@@ -5,9 +5,7 @@ from scipy.linalg import solve
 import pymc_kbr as pk
 from pymc_kbr.arrays.bijections import Interval
 from pymc_kbr.arrays.support import Block, Support
-from pymc_kbr.estimators.adjustments import (
-    ADJUSTMENTS,
-)
+from pymc_kbr.estimators.adjustments import ADJUSTMENTS
 
 OBSERVED = np.array([0.5, -1.0, 0.3])
 

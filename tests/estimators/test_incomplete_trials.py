@@ -133,9 +133,7 @@ def test_the_posterior_of_trials_with_a_deadline_is_near_the_exact_one():
     rng = np.random.default_rng(0)
     rate, t0 = rng.uniform(1, 5, 3000), rng.uniform(0, 1, 3000)
     learnt = pk.KernelLikelihood("location_scale", **KNOWN).fit(
-        {"rate": rate, "t0": t0},
-        {"rt": t0 + rng.gamma(3, 1 / rate)},
-        random_seed=1,
+        {"rate": rate, "t0": t0}, {"rt": t0 + rng.gamma(3, 1 / rate)}, random_seed=1
     )
     data = np.minimum(0.4 + rng.gamma(3, 1 / 2.5, (200, 1)), 1.2)
     late = data[:, 0] == 1.2

@@ -48,10 +48,7 @@ def squared(gram, cross, gamma, regularisation):
     return dg @ inv(dg @ dg + regularisation * np.eye(len(gram))) @ np.diag(gamma) @ cross
 
 
-RULES = {
-    pk.ImportanceWeightedKernelBayes: (importance_weighted, 1e-2),
-    pk.KernelBayes: (squared, 1e-4),
-}
+RULES = {pk.ImportanceWeightedKernelBayes: (importance_weighted, 1e-2), pk.KernelBayes: (squared, 1e-4)}
 
 
 @pytest.mark.parametrize("cls", RULES)
@@ -178,10 +175,7 @@ def test_auto_is_exact_up_to_four_thousand_rows():
 
 def test_what_memory_does_not_hold_is_refused(arrays, draws, monkeypatch):
     theta, x = arrays
-    estimators = {
-        8 * N**2: pk.ConditionalMean(1.5, 1e-2),
-        8 * 20**2: pk.Localised(20, 1.5, 1e-2),
-    }
+    estimators = {8 * N**2: pk.ConditionalMean(1.5, 1e-2), 8 * 20**2: pk.Localised(20, 1.5, 1e-2)}
     for needed, estimator in estimators.items():
         monkeypatch.setattr(embedding, "physical_memory", lambda n=needed: n / 0.8)
         estimator.fit(theta, x)

@@ -90,10 +90,7 @@ def test_what_is_learnt_tells_of_the_parameters(torch, table):
     seen = np.hstack([fresh**3 + 0.1 * rng.normal(size=(200, 1)), 3 * rng.normal(size=(200, 2))])
     errors = [
         np.mean((np.array([p.mean() for p in made.condition(seen)]) - fresh) ** 2)
-        for made in (
-            ConditionalMean(scale=learnt).fit(theta, x),
-            ConditionalMean().fit(theta, x),
-        )
+        for made in (ConditionalMean(scale=learnt).fit(theta, x), ConditionalMean().fit(theta, x))
     ]
     assert errors[0] < errors[1]
 

@@ -47,8 +47,7 @@ def error_without_the_row(theta, x, bandwidth, kernel):
 
 
 @pytest.mark.parametrize(
-    ("name", "kernel"),
-    [("gaussian", lambda u: np.exp(-(u**2) / 2)), ("top_hat", lambda u: float(u <= 1))],
+    ("name", "kernel"), [("gaussian", lambda u: np.exp(-(u**2) / 2)), ("top_hat", lambda u: float(u <= 1))]
 )
 def test_nadaraya_watsons_bandwidth_predicts_rows_left_out_best(name, kernel, arrays):
     theta, x = arrays

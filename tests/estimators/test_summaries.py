@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 
 import pymc_kbr as pk
-from pymc_kbr.arrays.data_sets import DataSets
-from pymc_kbr.estimators.sets import EmbeddingKernel, _spread
+from pymc_kbr.estimators.sets import _spread
 from pymc_kbr.estimators.summaries import PosteriorMean, Relevance
 from pymc_kbr.estimators.summaries.relevance import mean_gradients
 from pymc_kbr.estimators.summaries.transformed import CommonScale
-from pymc_kbr.kernels import Gaussian
 from pymc_kbr.regression.kernel_ridge import RidgeRegression
 
 
@@ -133,11 +131,7 @@ def _slopes(x, targets, weights, penalty):
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("scale", "noise"),
-    [
-        ("linear_posterior_mean", 1200),
-        ("joint_posterior_mean", 150),
-        ("posterior_mean", 40),
-    ],
+    [("linear_posterior_mean", 1200), ("joint_posterior_mean", 150), ("posterior_mean", 40)],
 )
 def test_intervals_hold_with_about_as_many_statistics_as_rows(scale, noise, rng):
     n, held_out = 800, 300
@@ -187,14 +181,3 @@ def test_data_sets_have_estimates_of_unnamed_parameters_and_their_sizes(rng):
 def test_spreads_of_rows_are_half_their_quartiles_or_their_deviation():
     rows = np.column_stack([np.arange(101.0), np.where(np.arange(101) < 2, 50.0, 0.0), np.ones(101)])
     np.testing.assert_allclose(_spread(rows), [25.0, rows[:, 1].std(), 1.0])
-
-
-def test_discrepancies_of_data_sets_are_those_of_all_pairs_of_rows(rng):
-    kernel = Gaussian(0.8)
-    a, b = ([rng.normal(size=(size, 2)) for size in sizes] for sizes in ((3, 5), (2, 4, 1)))
-    found = EmbeddingKernel(kernel, 0.5).squared(DataSets.of(a), DataSets.of(b))
-    expected = [[kernel(x, x).mean() + kernel(y, y).mean() - 2 * kernel(x, y).mean() for y in b] for x in a]
-    np.testing.assert_allclose(found, expected, atol=1e-12)
-    alone = EmbeddingKernel(kernel, 0.5)(DataSets.of(a))
-    assert alone[0, 0] == pytest.approx(1)
-    assert alone[0, 1] == alone[1, 0] < 1

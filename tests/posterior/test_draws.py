@@ -6,8 +6,8 @@ import pytest
 from pymc_kbr.arrays.bijections import Interval, Simplex
 from pymc_kbr.arrays.support import Block, Support
 from pymc_kbr.arrays.weighted import weighted_quantile
-from pymc_kbr.embedding import preimage
 from pymc_kbr.embedding.embedding import Atoms, Embedding
+from pymc_kbr.embedding.embedding import mode as mode_of
 from pymc_kbr.embedding.projection import project_to_simplex
 from pymc_kbr.kernels import Gaussian
 from pymc_kbr.posterior.posterior import Posterior, herd
@@ -166,7 +166,7 @@ def test_the_mode_is_that_of_a_kernel_of_half_a_deviation():
     posterior = make(weights=UNEVEN)
     for share in (0.5, 2.0):
         width = share * np.sqrt(np.diag(posterior.cov()))
-        expected = preimage.mode(Embedding(Atoms(POINTS, Gaussian(tuple(width))), UNEVEN))
+        expected = mode_of(Embedding(Atoms(POINTS, Gaussian(tuple(width))), UNEVEN))
         chosen = posterior.mode() if share == 0.5 else posterior.mode(bandwidth=share)
         np.testing.assert_allclose(chosen, expected, rtol=1e-10)
     starts = posterior.mode(starts=40, bandwidth=0.05)
@@ -176,7 +176,7 @@ def test_the_mode_is_that_of_a_kernel_of_half_a_deviation():
 
 def test_without_a_bandwidth_the_mode_is_that_of_the_embedding():
     posterior = make()
-    np.testing.assert_array_equal(posterior.mode(bandwidth=None), preimage.mode(posterior.embedding))
+    np.testing.assert_array_equal(posterior.mode(bandwidth=None), mode_of(posterior.embedding))
 
 
 def test_a_mode_outside_the_support_is_replaced_by_the_heaviest_atom():

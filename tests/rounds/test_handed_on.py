@@ -12,8 +12,8 @@ import pytest
 import pymc_kbr as pk
 from pymc_kbr.rounds import bounds as rounds_bounds
 from pymc_kbr.rounds import sequence, zoom
-from pymc_kbr.rounds.arguments import validate_arguments
 from pymc_kbr.rounds.bounds import narrower, narrower_with_noise
+from pymc_kbr.sample import validate_arguments
 from pymc_kbr.simulation import simulate_table
 
 QUIET = {"progressbar": False}

@@ -10,7 +10,7 @@ from scipy import stats
 
 import pymc_kbr as pk
 from pymc_kbr.rounds import sequence
-from pymc_kbr.rounds.known_likelihood import FEWEST_EFFECTIVE, draws_of_known, few_effective
+from pymc_kbr.rounds.sequence import FEWEST_EFFECTIVE, draws_of_known, few_effective
 from pymc_kbr.simulation import ForwardModel
 from pymc_kbr.tables.origin import Origin
 
@@ -147,9 +147,7 @@ def test_appended_tables_know_their_share_of_the_prior_where_it_is_one(one, othe
     for seed, mass in ((1, one), (2, other)):
         rng = np.random.default_rng(seed)
         table = pk.ReferenceTable.from_dataframe(
-            pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "x"]),
-            parameters=["a"],
-            statistics=["x"],
+            pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "x"]), parameters=["a"], statistics=["x"]
         )
         tables.append(dataclasses.replace(table, origin=dataclasses.replace(table.origin, prior_mass=mass)))
     assert tables[0].append(tables[1]).origin.prior_mass == both

@@ -117,10 +117,7 @@ def test_an_estimator_is_fitted_to_the_rows_and_weights_that_it_is_given(forward
             fits.append((parameters, statistics, support, given))
             return self
 
-    table = dataclasses.replace(
-        a_round(forward, 20, 0, 1),
-        prior_ratio=np.arange(1.0, 21.0),
-    )
+    table = dataclasses.replace(a_round(forward, 20, 0, 1), prior_ratio=np.arange(1.0, 21.0))
     rounds = Rounds(forward, Remembers(5), SimulationOptions(20, **QUIET), {}, None)
     rows, rng = np.array([3, 7, 8]), np.random.default_rng(1)
     assert rounds._fitted(table, rows, rng) is not rounds.estimator

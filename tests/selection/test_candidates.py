@@ -7,7 +7,7 @@ import pytest
 import pymc_kbr as pk
 from pymc_kbr.estimators.summaries import SUMMARIES
 from pymc_kbr.selection import select as select_module
-from pymc_kbr.selection.default_candidates import default_candidates, heavy_where_defined
+from pymc_kbr.selection.select import default_candidates, heavy_where_defined
 from pymc_kbr.selection.selection import label
 from pymc_kbr.tables.columns import Columns
 from pymc_kbr.tables.origin import Failures

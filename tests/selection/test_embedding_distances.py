@@ -15,12 +15,7 @@ X = THETA + 0.3 * RNG.normal(size=(40, 2))
 
 def rule(bandwidth: float) -> pk.KernelBayes:
     return pk.KernelBayes(
-        0.8,
-        1e-3,
-        prior_regularisation=1e-3,
-        parameter_kernel=Gaussian(bandwidth),
-        centred=False,
-        scale=False,
+        0.8, 1e-3, prior_regularisation=1e-3, parameter_kernel=Gaussian(bandwidth), centred=False, scale=False
     )
 
 

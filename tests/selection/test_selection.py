@@ -10,8 +10,7 @@ from sklearn.base import clone
 import pymc_kbr as pk
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.estimators.fitted_table import build_table
-from pymc_kbr.selection.default_candidates import default_candidates
-from pymc_kbr.selection.select import choose, number_held_out
+from pymc_kbr.selection.select import choose, default_candidates, number_held_out
 from pymc_kbr.selection.selection import Candidate, difference, label
 
 LINEAR = pk.Adjusted(pk.Rejection(300, kernel="epanechnikov"), "local_linear")

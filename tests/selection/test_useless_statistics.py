@@ -8,8 +8,7 @@ import pymc_kbr as pk
 from pymc_kbr.arrays.checked_rows import CheckedRows
 from pymc_kbr.checking.coarseness import coarseness_of
 from pymc_kbr.estimators.summaries import Transformed
-from pymc_kbr.selection.default_candidates import default_candidates
-from pymc_kbr.selection.select import choose
+from pymc_kbr.selection.select import choose, default_candidates
 
 USEFUL = [4, 9]
 

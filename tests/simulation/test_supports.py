@@ -13,7 +13,7 @@ from pytensor import tensor as pt
 import pymc_kbr as pk
 from pymc_kbr.posterior.posterior import PosteriorWarning
 from pymc_kbr.simulation import ForwardModel
-from pymc_kbr.simulation.prior.log_density import log_density_of
+from pymc_kbr.simulation.model.known import log_density_of
 
 # Of a learned likelihood's forms one is enough: its draws stay in the support whatever the form.
 ESTIMATORS = {

@@ -4,15 +4,7 @@ import numpy as np
 from scipy import stats
 from scipy.special import betaln
 
-from tests.statistical.models import (
-    counts,
-    discrete,
-    heavy_tails,
-    hierarchical,
-    raw,
-    series,
-    truncated,
-)
+from tests.statistical.models import counts, discrete, heavy_tails, hierarchical, raw, series, truncated
 from tests.statistical.models.problem import PROBLEMS, moments
 
 GRIDS = {}

@@ -11,12 +11,7 @@ import numpy as np
 from scipy.linalg import cho_solve
 
 from pymc_kbr.arrays.threads import parallel_map
-from pymc_kbr.estimators.likelihood.categorical import (
-    Categorical,
-    Hurdles,
-    fit_categorical,
-    fit_hurdles,
-)
+from pymc_kbr.estimators.likelihood.categorical import Categorical, Hurdles, fit_categorical, fit_hurdles
 from pymc_kbr.estimators.likelihood.conditional_mixture import (
     ConditionalMixture,
     fit_conditional_mixture,
@@ -101,10 +96,8 @@ class Autoregressive:
         # Pairs of parameters and points times landmarks in memory.
         cells_at_once: int = 1_000_000,
     ) -> Any:
-        """Log densities (k, r) of points (k, r, e) or (1, r, e), or with the ends of cells; see `Form`.
-
-        Of points that are the same for all parameters some columns may be `moved`, each (k, r).
-        """
+        """Log densities (k, r) of points (k, r, e) or (1, r, e), or with the ends of cells; see `Form`."""
+        # Of points that are the same for all parameters some columns may be `moved`, each (k, r).
         if xp is not np:
             return self._log_density(
                 described, points, xp, shared=getattr(points, "type", points).shape[0] == 1
@@ -127,13 +120,7 @@ class Autoregressive:
         return np.concatenate(blocks) if blocks else np.zeros((0, points.shape[1]))
 
     def _log_density(
-        self,
-        theta: Any,
-        points: Any,
-        xp: Any,
-        *,
-        shared: bool,
-        moved: Mapping[int, np.ndarray] | None = None,
+        self, theta: Any, points: Any, xp: Any, *, shared: bool, moved: Mapping[int, np.ndarray] | None = None
     ) -> Any:
         total, size = 0.0, len(self.pasts)
         cells = [j for j, grid in enumerate(self.grids) if grid is not None]
@@ -212,11 +199,9 @@ def some_of(theta: Any, columns: tuple[int, ...]) -> Any:
 
 
 def without_unseen(form: Autoregressive, kept: np.ndarray) -> Autoregressive | None:
-    """The density of some statistics, where none of them was learnt given one of those that are left out.
-
-    An integral over statistics that later ones depend on has no closed form here; drawn, it takes as many
-    evaluations of each later conditional as there are draws, for each parameter: more than a fit.
-    """
+    """The density of some statistics, where none of them was learnt given one of those that are left out."""
+    # An integral over statistics that later ones depend on has no closed form, and drawn it costs more than a
+    # fit.
     # Shapes: kept (m,).
     m, alone = len(kept), len(form.pasts)
     if np.any(np.diff(kept) <= 0) or (form.series is not None and np.any(kept != np.arange(m))):
@@ -231,12 +216,7 @@ def without_unseen(form: Autoregressive, kept: np.ndarray) -> Autoregressive | N
     grids = tuple(form.grids[j] for j in single) if form.grids else ()
     order = tuple(places[j] for j in form.order if j in places)
     return Autoregressive(
-        tuple(form.conditionals[j] for j in single),
-        pasts,
-        series,
-        inputs,
-        order,
-        grids if any(grids) else (),
+        tuple(form.conditionals[j] for j in single), pasts, series, inputs, order, grids if any(grids) else ()
     )
 
 
@@ -254,11 +234,9 @@ def fit_autoregressive(
     # Statistics from which one conditional for all of them is tried.
     shortest_series: int = 5,
 ) -> Autoregressive:
-    """Fit a conditional to each statistic, or one to all of a series, as rows that were left out have it.
-
-    Without `single`, statistics that are not values of a series are refused; without `series` none is tried.
-    Kernels of single statistics are those of a fit `before`, of enough other rows, where it has them.
-    """
+    """Fit a conditional to each statistic, or one to all of a series, as rows that were left out have it."""
+    # Without `single` what is no series is refused; without `series` none is tried. Kernels are those of a
+    # fit `before`, where it has them.
     # Shapes: theta (n, q); points (n, e).
     size = points.shape[1]
     own = effort or effort_of_each(size)
@@ -450,7 +428,6 @@ class Past:
     """Which earlier statistics a conditional sees, and their units."""
 
     # Shapes: centre, scale (l,).
-
     columns: tuple[int, ...]
     centre: np.ndarray
     scale: np.ndarray
@@ -500,7 +477,6 @@ class Series:
     """The same conditional of x_j for all j from `start` on, given some lags and perhaps the time j."""
 
     # Shapes: centre, scale (l,).
-
     conditional: Conditional
     lags: tuple[int, ...]
     start: int
@@ -655,10 +631,7 @@ class Conditional:
         shared: bool = False,
         between: bool = False,
     ) -> Any:
-        """Log probabilities (k, r) of cells between two `ends`, each (k, r); or log densities at y.
-
-        Where a statistic is continuous `between` atoms, its ends are equal where it has a density.
-        """
+        """Log probabilities (k, r) of cells between `ends`; log densities at y where these are equal."""
         if shared and xp is np:
             y, *ends = (for_rows(each, len(theta)) for each in (y, *ends))  # type: ignore[assignment]
         z, half = self.standardised(theta, y, past, xp, shared=shared)
@@ -701,10 +674,8 @@ def fit_conditional(
     # How far log deviations go beyond those of the fitted rows.
     beyond: float = 0.5,
 ) -> Conditional:
-    """Fit mean, spread and shape of one statistic, each to what the one before leaves of left-out rows.
-
-    With a fit `before` kernels and noise are its own, and its log variances are the first guess.
-    """
+    """Fit mean, spread and shape of one statistic, each to what the one before leaves of left-out rows."""
+    # Kernels and noise are those of a fit `before`, and its log variances are the first guess.
     # Shapes: y (n,).
     if before is not None and before.noise:
         return _with_kernels_of(before, inputs, y, rng, effort, rows_for_shape, beyond)

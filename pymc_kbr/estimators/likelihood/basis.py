@@ -21,7 +21,6 @@ class Landmarks:
     """Gaussian kernels at some points, each with a bandwidth of its own along each parameter."""
 
     # Shapes: centres (l, q); precisions (l, q); directions (q, q).
-
     centres: np.ndarray
     precisions: np.ndarray
     directions: np.ndarray | None = None
@@ -77,7 +76,6 @@ class Basis:
     """Combinations of raw functions whose mean squares over the rows are one, and products zero."""
 
     # Shapes: mix (1 + q + l, f); penalties (f,).
-
     landmarks: Landmarks
     mix: np.ndarray
     penalties: np.ndarray
@@ -93,12 +91,9 @@ def make_basis(
     weights: Sequence[float] | None = None,
     of_linear: float = 0.0,
 ) -> tuple[Basis, np.ndarray]:
-    """The basis of some groups of landmarks, and its values at the rows.
-
-    In coordinates where a function's norm is that of its coefficients, the empirical covariance of what the
-    linear part leaves of the features is diagonalised: ridge regression is then a division by
-    1 + lambda * penalty, for every lambda.
-    """
+    """The basis of some groups of landmarks, and its values at the rows."""
+    # Where a function's norm is that of its coefficients, the covariance of the features is diagonalised:
+    # ridge regression is then a division by 1 + lambda * penalty, for every lambda.
     # Shapes: theta (n, q).
     n, q = theta.shape
     landmarks = Landmarks(
@@ -142,8 +137,7 @@ def make_basis(
 
 def _resolved(values: np.ndarray, *, negligible: float = 1e-12) -> np.ndarray:
     """Which eigenvalues, in ascending order, are no rounding errors beside the largest."""
-    kept: np.ndarray = values > negligible * max(values[-1], 1e-300)
-    return kept
+    return values > negligible * max(values[-1], 1e-300)
 
 
 def _constant_first(linear: np.ndarray) -> np.ndarray:
@@ -175,7 +169,6 @@ class ParameterScale:
     """Logarithms of the distance to a bound where these are less skewed, and units of deviations."""
 
     # Shapes: sign (p,); bound (p,); centre, unit (p,).
-
     sign: np.ndarray
     bound: np.ndarray
     centre: np.ndarray

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve
@@ -43,13 +43,28 @@ class Logit(NamedTuple):
         return np.clip(self.function.at(inputs), *self.range)
 
 
+def _reached(
+    logits: tuple[Logit, ...], ends: Any, inputs: tuple[Any, Any], y: Any, xp: Any, shared: bool, total: Any
+) -> Any:
+    """A total with log probabilities (k, r) of each value's number, of those beyond the last end together."""
+    reached = 1.0
+    for end, logit in zip(ends, logits, strict=True):
+        beyond = 1.0 * (y >= end)
+        away = (1 - 2 * beyond) * logit(*inputs, xp, shared=shared)
+        total = total - reached * (np.logaddexp(0.0, away) if xp is np else xp.softplus(away))
+        reached = beyond
+    return total
+
+
+def _at_least(logits: tuple[Logit, ...], theta: np.ndarray, past: np.ndarray) -> np.ndarray:
+    """Probabilities (k, v + 1) of each value or a higher one, for parameters (k, q) and a past (k, l)."""
+    ratios = expit(np.column_stack([logit.at(Inputs(theta, past)) for logit in logits]))
+    return np.pad(np.cumprod(ratios, axis=1), ((0, 0), (1, 1)), constant_values=(1.0, 0.0))
+
+
 @dataclass(frozen=True)
 class Categorical:
-    """P(y = v_k) by continuation ratios: logits of y > v_k given y >= v_k, for all but the last value.
-
-    Logits stay near those at the fitted rows, as the log deviations of a `Conditional`
-    do. On continuation ratios: A. Agresti, Categorical Data Analysis, 3rd edition (2013).
-    """
+    """P(y = v_k) by continuation ratios (Agresti 2013): logits of y > v_k given y >= v_k, but of the last."""
 
     levels: Levels
     logits: tuple[Logit, ...]
@@ -58,24 +73,15 @@ class Categorical:
         """Log densities (k, r) of points (k, r), or of `shared` ones."""
         if shared and xp is np:
             y = for_rows(y, len(theta))
-        levels, reached = self.levels, 1.0
+        levels = self.levels
         total = -levels.choose(np.log(levels.upper - levels.lower), y)
-        for cut, logit in zip(levels.cuts, self.logits, strict=True):
-            beyond = 1.0 * (y >= cut)
-            away = (1 - 2 * beyond) * logit(theta, past, xp, shared=shared)
-            total = total - reached * (np.logaddexp(0.0, away) if xp is np else xp.softplus(away))
-            reached = beyond
+        total = _reached(self.logits, levels.cuts, (theta, past), y, xp, shared, total)
         inside = (y >= levels.choose(levels.lower, y)) & (y <= levels.choose(levels.upper, y))
         return xp.where(inside, total, -np.inf)
 
-    def _at_least(self, theta: np.ndarray, past: np.ndarray) -> np.ndarray:
-        """Probabilities (k, v + 1) of each value or a higher one, for parameters (k, q) and a past (k, l)."""
-        ratios = expit(np.column_stack([logit.at(Inputs(theta, past)) for logit in self.logits]))
-        return np.pad(np.cumprod(ratios, axis=1), ((0, 0), (1, 1)), constant_values=(1.0, 0.0))
-
     def distribution(self, theta: np.ndarray, y: np.ndarray, past: np.ndarray) -> np.ndarray:
         """Distribution functions (k,) of points (k,) given parameters (k, q) and the past (k, l)."""
-        levels, at_least = self.levels, self._at_least(theta, past)
+        levels, at_least = self.levels, _at_least(self.logits, theta, past)
         numbers = levels.numbers(y)
         share = np.clip((y - levels.lower[numbers]) / (levels.upper - levels.lower)[numbers], 0, 1)
         higher, other = (at_least[np.arange(len(y)), numbers + step] for step in (0, 1))
@@ -83,7 +89,7 @@ class Categorical:
 
     def draw(self, theta: np.ndarray, past: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One point for each row of the inputs, shape (k,)."""
-        at_least = self._at_least(theta, past)[:, 1:-1]
+        at_least = _at_least(self.logits, theta, past)[:, 1:-1]
         numbers = np.sum(rng.random((len(theta), 1)) < at_least, axis=1)
         return self.levels.spread(numbers, rng.random(len(theta)))
 
@@ -91,60 +97,21 @@ class Categorical:
 # --- counts: the lowest values by their probabilities, those above by a density ---
 
 
-class Tail(Protocol):
-    """The conditional of values from one on: see `Conditional` of `autoregressive.py`."""
-
-    def log_density(self, theta: Any, y: Any, past: Any, xp: Any = np, *, shared: bool = False) -> Any:
-        """Log densities (k, r) of points (k, r), or of `shared` ones."""
-
-    def log_mass(
-        self,
-        theta: Any,
-        y: Any,
-        ends: tuple[Any, Any],
-        past: Any,
-        xp: Any = np,
-        *,
-        shared: bool = False,
-        between: bool = False,
-    ) -> Any:
-        """Log probabilities (k, r) of cells."""
-
-    def distribution(self, theta: np.ndarray, y: np.ndarray, past: np.ndarray) -> np.ndarray:
-        """Distribution functions (k,)."""
-
-    def draw(self, theta: np.ndarray, past: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """One point for each row of the inputs, shape (k,)."""
-
-
 @dataclass(frozen=True)
 class Hurdles:
-    """P(y = v_k) by continuation ratios for the lowest values of a lattice, and a density for the others.
-
-    Spread over its cell, a value that many rows have is a step, which no smooth density follows.
-    """
+    """P(y = v_k) by continuation ratios for the lowest values of a lattice, and a density for the others."""
 
     # Shapes: lower, upper (v,), of the lowest v - 1 values and of the first of the others.
-
     lower: np.ndarray
     upper: np.ndarray
     logits: tuple[Logit, ...]
-    tail: Tail
+    tail: Any
+    """The `Conditional` of values from the last of these on."""
 
     @property
     def _ends(self) -> np.ndarray:
         """Where one value ends and the next begins (v - 1,)."""
         return self.lower[1:]
-
-    def _reached(self, theta: Any, y: Any, past: Any, xp: Any, shared: bool) -> Any:
-        """Log probabilities (k, r) of each value's number, of the others together."""
-        total, reached = 0.0, 1.0
-        for end, logit in zip(self._ends, self.logits, strict=True):
-            beyond = 1.0 * (y >= end)
-            away = (1 - 2 * beyond) * logit(theta, past, xp, shared=shared)
-            total = total - reached * (np.logaddexp(0.0, away) if xp is np else xp.softplus(away))
-            reached = beyond
-        return total
 
     def log_density(self, theta: Any, y: Any, past: Any, xp: Any = np, *, shared: bool = False) -> Any:
         """Log densities (k, r) of points (k, r), or of `shared` ones: even over the cells of low values."""
@@ -155,7 +122,9 @@ class Hurdles:
             within = (y >= self.lower[place]) & (y < self.upper[place])
             even = even - xp.where(within, float(np.log(self.upper[place] - self.lower[place])), 0.0)
         far = self.tail.log_density(theta, xp.maximum(y, last), past, xp, shared=shared)
-        return self._reached(theta, y, past, xp, shared) + xp.where(y >= last, far, even)
+        return _reached(self.logits, self._ends, (theta, past), y, xp, shared, 0.0) + xp.where(
+            y >= last, far, even
+        )
 
     def log_mass(
         self,
@@ -176,16 +145,12 @@ class Hurdles:
         lower = xp.where(ends[0] < (last + first) / 2, -FAR, ends[0])
         upper = xp.maximum(ends[1], first)
         far = self.tail.log_mass(theta, y, (lower, upper), past, xp, shared=shared)
-        return self._reached(theta, y, past, xp, shared) + xp.where(y >= last, far, 0.0)
-
-    def _at_least(self, theta: np.ndarray, past: np.ndarray) -> np.ndarray:
-        """Probabilities (k, v + 1) of each value or a higher one; of none above the last."""
-        ratios = expit(np.column_stack([logit.at(Inputs(theta, past)) for logit in self.logits]))
-        return np.pad(np.cumprod(ratios, axis=1), ((0, 0), (1, 1)), constant_values=(1.0, 0.0))
+        low = _reached(self.logits, self._ends, (theta, past), y, xp, shared, 0.0)
+        return low + xp.where(y >= last, far, 0.0)
 
     def distribution(self, theta: np.ndarray, y: np.ndarray, past: np.ndarray) -> np.ndarray:
         """Distribution functions (k,) of points (k,) given parameters (k, q) and the past (k, l)."""
-        at_least, numbers = self._at_least(theta, past), np.searchsorted(self._ends, y, side="right")
+        at_least, numbers = _at_least(self.logits, theta, past), np.searchsorted(self._ends, y, side="right")
         share = np.clip((y - self.lower[numbers]) / (self.upper - self.lower)[numbers], 0, 1)
         far = self.tail.distribution(theta, np.maximum(y, self._ends[-1]), past)
         share = np.where(numbers == len(self._ends), far, share)
@@ -194,7 +159,7 @@ class Hurdles:
 
     def draw(self, theta: np.ndarray, past: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One point for each row of the inputs, shape (k,)."""
-        at_least = self._at_least(theta, past)[:, 1:-1]
+        at_least = _at_least(self.logits, theta, past)[:, 1:-1]
         numbers = np.sum(rng.random((len(theta), 1)) < at_least, axis=1)
         middle = (self.lower + self.upper) / 2
         far = np.maximum(self.tail.draw(theta, past, rng), middle[-1])
@@ -205,7 +170,7 @@ def fit_hurdles(
     inputs: Inputs,
     y: np.ndarray,
     ends: tuple[np.ndarray, np.ndarray],
-    fit_tail: Callable[[Inputs, np.ndarray], Tail],
+    fit_tail: Callable[[Inputs, np.ndarray], Any],
     rng: np.random.Generator,
     effort: Effort,
 ) -> Hurdles:
@@ -261,10 +226,7 @@ def fit_part(
     # How far logits go beyond those of the fitted rows.
     beyond: float = 1.0,
 ) -> tuple[Logit, np.ndarray]:
-    """The logit of the share of counts (n,) of numbers `of` (n,), and what it is at rows left out (n,).
-
-    Of one each where there are no numbers. It is a function, or a constant where that leaves less out.
-    """
+    """The logit of the share of counts (n,) of `of` (n,), or a constant, and its values at rows left out."""
     n, units = len(count), len(count) if of is None else of.sum()
     counted = count.sum()
     # Laplace's rule: what was not met in n rows may still be.
@@ -307,10 +269,7 @@ def _constant(logit: float, inputs: Inputs) -> Logit:
 def fit_logit(
     above: np.ndarray, basis: WhitenedBasis, start: np.ndarray, of: np.ndarray | None = None
 ) -> SmoothFit:
-    """Logits g that maximise the log probabilities of `above` (n,) and their prior, by Newton's method.
-
-    Indicators, or counts among numbers `of` (n,).
-    """
+    """Logits that maximise log probabilities of `above`, or counts among `of`, by Newton's method."""
     # Shapes: above (n,); start (n,).
     features, signs = basis.features, np.where(above, -1.0, 1.0)
     each = 1.0 if of is None else of
@@ -329,8 +288,7 @@ def fit_logit(
     def step_from(v: np.ndarray, g: np.ndarray) -> np.ndarray:
         share = expit(g)
         factor = factorised(each * share * (1 - share))
-        step: np.ndarray = cho_solve((factor, True), features.T @ (above - each * share) - v)
-        return step
+        return cho_solve((factor, True), features.T @ (above - each * share) - v)
 
     v, g = by_damped_steps(features, v, objective, step_from)
     # Without row i a Newton step from the maximum takes its score and its information w away: with

@@ -228,8 +228,7 @@ def _of_polynomial(
     degree = max((k for k in range(1, largest_degree + 1) if comb(q + k, k) <= least), default=1)
     features = _products(theta, degree)
     fitted, *_ = np.linalg.lstsq(features[::2], y[::2], rcond=1e-14)
-    errors: np.ndarray = y[1::2] - features[1::2] @ fitted
-    return errors
+    return y[1::2] - features[1::2] @ fitted
 
 
 def _products(theta: np.ndarray, degree: int) -> np.ndarray:

@@ -39,7 +39,6 @@ FORMS: dict[str, Fit] = {
 }
 """The fit of each form, by its name."""
 
-
 SPARINGLY: dict[str, Fit] = {
     "location_scale": partial(fit_location_scale, landmarks=400),
     "autoregressive": partial(fit_autoregressive, effort=SPARING),
@@ -109,11 +108,9 @@ def choose_form(
     # Of held-out rows together; of up to 250 statistics all rows are compared.
     values_compared: int = 250_000,
 ) -> tuple[Choice, Form]:
-    """Fit forms to some rows and take the one under which others are densest, as it was fitted to these.
-
-    A denser form whose transforms of these rows are not uniform does not replace one that has uniform ones:
-    neither among halves of the parameters that it sees, nor of `every` one that the table has.
-    """
+    """Fit forms to some rows and take the one under which others are densest, as it was fitted to these."""
+    # A form whose transforms of these rows are not uniform, on the whole or in halves of `every` parameter,
+    # does not replace one that has uniform ones.
     # Shapes: theta (n, q); points (n, e); every (n, p).
     n, every = len(theta), theta if every is None else every
     order = rng.permutation(n)
@@ -157,10 +154,8 @@ def fit_chosen(
     # From which one that was compared has found its bandwidth on as many rows as one that is fitted to all.
     many_rows: int = 3000,
 ) -> Form:
-    """The form that was chosen, fitted to all rows: theta (n, q) and points (n, e).
-
-    Where what was compared is a whole fit to `rows_before` rows, its kernels are taken if they are as good.
-    """
+    """The form that was chosen, fitted to all rows: theta (n, q) and points (n, e)."""
+    # Kernels of a whole fit to `rows_before` rows are taken if they are as good.
     if name == "autoregressive":
         assert isinstance(compared, Autoregressive)
         # What is no series to fewer rows is none to all: singles gain more by rows than what is shared.

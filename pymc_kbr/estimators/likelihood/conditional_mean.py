@@ -116,11 +116,8 @@ def regress_weighted(
     # Deviation of log scales among rows above which a column is weighted.
     least_uneven: float = 0.1,
 ) -> BasisRegression:
-    """As `regress`, with squared residuals weighted; a column keeps the fit before it where that is better.
-
-    Rows of large variance else decide the mean where it is known best. Columns whose deviations hardly differ
-    are left as they are.
-    """
+    """As `regress`, with squared residuals weighted; a column keeps a fit before it that is better."""
+    # Rows of large variance else decide the mean where it is known best.
     # Shapes: precisions (n, e).
     count = min(most_functions, features.shape[1])
     smooth = np.argsort(penalties, kind="stable")[:count]
@@ -233,13 +230,9 @@ def mean_basis(
     # Rows on which directions and bandwidth are chosen.
     rows_for_directions: int = 2000,
 ) -> tuple[Basis, np.ndarray]:
-    """The basis with the smallest leave-one-out error, and its values at the rows.
-
-    Distances are Euclidean, or those along the eigenvectors of the mean outer product of the regression's
-    slopes, each in proportion to its root: the kernel then resolves what moves the mean, and hardly sees
-    what does not. After A. Radhakrishnan, D. Beaglehole, P. Pandit and M. Belkin, Mechanism for feature
-    learning in neural networks and backpropagation-free machine learning models, Science 383 (2024).
-    """
+    """The basis with the smallest leave-one-out error, and its values at the rows."""
+    # Distances are Euclidean, or along the eigenvectors of the slopes' mean outer product, after A.
+    # Radhakrishnan et al., Mechanism for feature learning in neural networks, Science 383 (2024).
     # Shapes: theta (n, q); points (n, e).
     n, q = theta.shape
     if known is not None:

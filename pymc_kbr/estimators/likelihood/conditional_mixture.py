@@ -32,7 +32,6 @@ class ShapeFeatures:
     """Linear and smooth functions of the inputs that matter: u and exp(-|S (u - u')|^2 / 2) R."""
 
     # Shapes: by_theta (q, s); by_past (l, s); centre (s,); landmarks (m, s); rotation (m, f).
-
     by_theta: np.ndarray
     by_past: np.ndarray
     centre: np.ndarray
@@ -55,7 +54,6 @@ class ConditionalMixture:
     """A mixture with logits, means and log deviations linear in features of the inputs."""
 
     # Shapes: slopes (f, 3 c).
-
     features: ShapeFeatures
     base: ResidualShape
     slopes: np.ndarray
@@ -125,7 +123,7 @@ def fit_conditional_mixture(
     best, score = None, float(np.mean(base.log_density(z[first:])))
     for penalty in penalties:
         x = _maximised(x, phi[:first], z[:first], penalty)
-        new = _log_likelihood(x, phi[first:], z[first:]) / (len(z) - first)
+        new = -_objective(x, phi[first:], z[first:], 0.0)[0] / (len(z) - first)
         if new > score:
             best, score = (penalty, x), new
         # The two largest may both be too stiff to gain anything.
@@ -143,10 +141,6 @@ def _maximised(
 ) -> np.ndarray:
     options = {"maxiter": iterations}
     return minimize(_objective, x, args=(phi, z, penalty), jac=True, method="L-BFGS-B", options=options).x
-
-
-def _log_likelihood(x: np.ndarray, phi: np.ndarray, z: np.ndarray) -> float:
-    return -_objective(x, phi, z, 0.0)[0]
 
 
 def _shape(x: np.ndarray, features: ShapeFeatures, c: int) -> ConditionalMixture:
@@ -191,11 +185,9 @@ def surprises(
     # Of the largest direction of scores, or of functions of an input: less counts for none.
     negligible: float = 1e-3,
 ) -> np.ndarray:
-    """Score test of each input for moving the mixture, in standard deviations under independence, (q + l,).
-
-    Scores of the mixture, whitened, are uncorrelated with functions of an input that does not matter: the
-    squared correlations with a few of its polynomials sum to a chi-squared variable.
-    """
+    """Score test of each input for moving the mixture, in standard deviations, (q + l,)."""
+    # Whitened scores are uncorrelated with polynomials of an input that does not matter: a chi-squared
+    # variable.
     moves = np.concatenate([base.log_shares, base.means, np.log(base.deviations)])
     scores = _scores(np.repeat(moves[:, None], len(z), axis=1), z)[1].T
     # A residual far out has a score that looks like dependence on whatever its row's inputs are.
@@ -261,7 +253,6 @@ class Observed(NamedTuple):
     """Which numbers of rows there are, and between which ends they lie, where not all have the density."""
 
     # Shapes: there (n, e), bool; ends (n, 2).
-
     there: np.ndarray
     ends: np.ndarray
 
@@ -278,7 +269,6 @@ class FittedFunctions(NamedTuple):
     """What `fit_functions` finds; log densities of rows that are held out (h,), and their mean."""
 
     # Shapes: coefficients (f, 3 c).
-
     coefficients: np.ndarray
     held_out: float
     logs: np.ndarray
@@ -355,11 +345,7 @@ def fit_functions(
     first_iterations: int = 150,
     further_iterations: int = 60,
 ) -> FittedFunctions:
-    """Penalised likelihood, its penalty by held-out rows.
-
-    After C. Bishop, Mixture density networks, Aston University NCRG/94/004 (1994), with functions in the
-    space of a kernel in place of a network.
-    """
+    """Penalised likelihood, its penalty by held-out rows, after Bishop, Mixture density networks (1994)."""
     # Shapes: z (n, e); features (n, f); penalties (f,); start (f, 2 c); held_out (n,).
     n, e = z.shape
     order = rng.permuted(np.tile(np.arange(e), (n, 1)), axis=1)

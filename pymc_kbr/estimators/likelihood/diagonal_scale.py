@@ -32,16 +32,10 @@ from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG, LOG_CHI_SQUARE, s
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DiagonalScale:
-    """W x = mu(theta) + exp(-a(theta)) z, with W constant, and the elements of z independent, of one density.
-
-    Of e statistics a triangular factor has e (e + 1) / 2 functions of the parameters; here there are e, and
-    as their noise has one distribution a few thousand rows suffice for hundreds of statistics: of a curve
-    that is measured with noise, or of many equal draws.
-    """
+    """W x = mu(theta) + exp(-a(theta)) z, W constant, the elements of z independent, of one density."""
 
     # Shapes: mean_coefficients (1 + q + l, e); spread_coefficients (1 + q + s, e); whiten (e, e); centre
     # (e,).
-
     mean: Landmarks
     spread: Landmarks
     mean_coefficients: np.ndarray
@@ -153,11 +147,8 @@ def fit_diagonal_scale(
     # Deviation of log scales among rows above which the mean is fitted with weights.
     least_uneven: float = 0.1,
 ) -> DiagonalScale:
-    """Fit mean, whitening, scales and density, and the mean once more with weights where scales are uneven.
-
-    The mean is regressed in the statistics' principal components, which have one kernel and a ridge each:
-    what depends on the parameters is in few of them, and noise in all.
-    """
+    """Fit mean, whitening, scales and density, and the mean again with weights of uneven scales."""
+    # In the statistics' principal components few depend on the parameters; noise is in all of them.
     # Shapes: theta (n, q); points (n, e).
     n = len(points)
     held_out = hold_out(n, rng)
@@ -213,7 +204,6 @@ class Whitened(NamedTuple):
     """Residuals r of unit scale: z = exp(a(theta)) W r."""
 
     # Shapes: whiten (e, e); coefficients (f, e); logs (n, e); z (n, e).
-
     whiten: np.ndarray
     coefficients: np.ndarray
     logs: np.ndarray
@@ -233,12 +223,9 @@ def fit_whitened(
     # Nats a statistic, on average, for which statistics are rotated.
     gain_of_rotation: float = 0.01,
 ) -> Whitened:
-    """Choose the frame, and fit the scales in it.
-
-    Log squared residuals are regressed: their mean over statistics, which has little noise, and what each
-    statistic adds to it, each with its own ridge. As these logarithms know only two fifths of what residuals
-    tell of their scale, a step of Fisher's scoring follows, the same regression of log variance + z^2 - 1.
-    """
+    """Choose the frame, and fit the scales in it."""
+    # Log squared residuals are regressed: their mean over statistics, and what each statistic adds to it.
+    # These know two fifths of what residuals tell of a scale: a step of Fisher's scoring follows.
     # Shapes: residuals (n, e); features (n, f); penalties (f,); held_out (n,).
     apart, together = _frames(residuals, held_out)
     if mixed is None:
@@ -334,12 +321,8 @@ def fit_distribution(
     # and elements that it is fitted to.
     searched: int = 20_000,
 ) -> PooledDensity:
-    """The mixture of all elements, and where held-out ones are denser, with parts that move.
-
-    A shape that is off a little in each of e elements moves the posterior by the root of e as much, such as
-    that of skewed counts of which one mixture serves all parameters. The density of a count depends on its
-    own mean, too, so that elements at one place of the parameters have several.
-    """
+    """The mixture of all elements, and where held-out ones are denser, with parts that move."""
+    # A shape that is off a little in each of e elements moves the posterior by the root of e as much.
     # Shapes: z (n, e); theta (n, q); levels (n, e); held_out (n,).
     n, e = z.shape
     order = rng.permutation(n * e)

@@ -29,9 +29,7 @@ RESIDUALS_AT_ONCE = 2**20
 """Of residuals that are held at once."""
 
 LEAST_LOG = np.array(-1e300)
-"""From which logs are averaged: where all are minus infinity, so is their average. No float, which PyTensor
-takes for one of 32 bits.
-"""
+"""From which logs are averaged; no float, which PyTensor takes for one of 32 bits."""
 
 NO_END = 1e100
 """In the place of an end that is infinite, in a statistic's own units."""
@@ -91,11 +89,8 @@ class Evaluation:
         return found if isinstance(more, float) else found + more
 
     def _in_units(self, points: Any, affine: Any, xp: Any) -> tuple[dict[int, Any], Any]:
-        """Coordinates (k, r) of structured statistics by their places, and log volumes (k, r).
-
-        A parameter may lie so that a statistic is beyond its edge: its density there is zero, and what is
-        evaluated in its place has a finite gradient.
-        """
+        """Coordinates (k, r) of structured statistics by their places, and log volumes (k, r)."""
+        # Beyond a statistic's edge the density is zero; what is evaluated in its place has a finite gradient.
         # Shapes: points (k, r, w) or (1, r, w), or those of some neighbouring rows together; affine (k, 2 m).
         structure, summary = self.structure, self.of_statistics
         assert structure is not None
@@ -294,7 +289,6 @@ class Trials(NamedTuple):
     """Observations of which the same statistics are there, each with its conditions."""
 
     # Shapes: conditions (n, c); counts (n,), of observations that are the same.
-
     evaluation: Evaluation
     prepared: Prepared
     conditions: np.ndarray
@@ -327,7 +321,6 @@ class AtConditions:
     """An evaluation at parameters without those that are conditions, of data sets in parts."""
 
     # Shapes: conditions, others (c,), (q,).
-
     whole: Evaluation
     conditions: np.ndarray
     others: np.ndarray
@@ -398,7 +391,6 @@ class MarginalLocationScale:
     """The density of some statistics of a `LocationScale`, of which the last one may be between two ends."""
 
     # Shapes: kept (m,).
-
     whole: LocationScale
     kept: np.ndarray
     grids: tuple[Grid | None, ...] = ()

@@ -40,19 +40,9 @@ from pymc_kbr.estimators.summaries.transformed import FAR
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Exchangeable:
-    """Elements of x are independent draws of a normal mixture of z = (y - m) exp(-s), or of asinh z.
-
-    The order of independent draws is uninformative, and so nothing is lost where they are sorted. All
-    elements of all rows inform about one distribution of one number: a few thousand rows of fifty show its
-    shape, and how it depends on the parameters.
-
-    A few values may have probabilities of their own, such as that of a limit at which draws are censored. The
-    mixture is then the density of the others; it ends where the lowest, or highest, of all values is one of
-    those.
-    """
+    """Elements of x are independent draws of a normal mixture of z = (y - m) exp(-s), or of asinh z."""
 
     # Shapes: level_coefficients (1 + q + l, 2); law_coefficients (1 + q + l, 3 c), c zero without a density.
-
     size: int
     in_order: bool
     units: ElementUnits
@@ -227,12 +217,10 @@ class Exchangeable:
 
 
 class Masses(NamedTuple):
-    """Values that have probabilities: each, of those that are none before it, by the logit of the others.
+    """Values that have probabilities: each, of those that are none before it, by the logit of the others."""
 
-    The order is that of the values. Where there is no density the last one is what is left. Of counts all
-    logits are one function of the parameters and of the count's `level`.
-    """
-
+    # Where there is no density the last value is what is left. Of counts all logits are one function of the
+    # parameters and of the count's level.
     # Shapes: levels (v - 1,).
 
     atoms: Atoms
@@ -454,8 +442,8 @@ def _atoms_of(
     if equal > MOST_EQUAL:
         raise ValueError(
             f"{equal:.1%} of the neighbours among a row's sorted statistics are equal, and not only at up to "
-            "five values; the form for independent draws of one distribution is for continuous ones, some "
-            "of which may have one of so few values: take another form"
+            "five values; the form for independent draws of one distribution is for counts, or for "
+            "continuous ones, some of which may have one of so few values: take another form"
         )
     number, least = int(np.sum(~atoms.hold(points))), fewest_rows(parameters, 1)
     if 0 < number < least:
@@ -511,15 +499,12 @@ def _densest(
 
 @dataclass(frozen=True, eq=False)
 class OrderStatistics:
-    """The density of some of e sorted draws, by their places among all.
+    """The density of some of e sorted draws, by their places among all."""
 
-    Of draws between two that are known it is known that they lie there: for each such gap of g draws a factor
-    (F(upper) - F(lower))^g / g!, with F zero below the first and one above the last. See H. David and
-    H. Nagaraja, Order statistics (2003), equation 2.2.2.
-    """
+    # A gap of g draws has the factor (F(upper) - F(lower))^g / g!: H. David and H. Nagaraja, Order statistics
+    # (2003), equation 2.2.2.
 
     # Shapes: kept (m,).
-
     whole: Exchangeable
     kept: np.ndarray
 
@@ -546,11 +531,9 @@ class OrderStatistics:
         return each.sum(axis=2) + between + orders
 
     def _with_masses(self, described: np.ndarray, points: np.ndarray) -> np.ndarray:
-        """The same where some values have probabilities, which those that are missing may have, too.
-
-        N draws of a value with probability p have the factor p^N / N!. From one draw that is known to the
-        next, the state is how many have its value: so far, if it has a probability.
-        """
+        """The same where some values have probabilities, which those that are missing may have, too."""
+        # N draws of a value of probability p have the factor p^N / N!; the state is how many have a draw's
+        # value so far.
         # Shapes: points (k, r, m).
         k, r, m = points.shape
         flat = points.reshape(k, r * m)
@@ -679,7 +662,6 @@ class Elements:
     """Data sets in some units, and the functions of the parameters by which their mixture may move."""
 
     # Shapes: level_coefficients (1 + q + l, 2); z, slopes, quantiles (n, e); features (n, f); weights (n,).
-
     units: ElementUnits
     level: Landmarks
     level_coefficients: np.ndarray
@@ -744,10 +726,8 @@ def begin(
     bent_share: float = 0.999,
     far: float = 30.0,
 ) -> Elements:
-    """The numbers y (n, e) in units, and a kernel for their density; `bend`: use asinh for long tails.
-
-    Where a number is NaN it has no density; a row of which too little is left has no level, but NaN.
-    """
+    """The numbers y (n, e) in units, and a kernel for their density; `bend`: use asinh for long tails."""
+    # A number that is NaN has no density, nor has a row a level of which too little is left.
     rng = np.random.default_rng(seed)
     there, shown = ~np.isnan(y), ~np.isnan(levels[:, 0])
     whole = bool(there.all())

@@ -21,10 +21,7 @@ class Form(Protocol):
         """One draw (k, e) for each of k parameters."""
 
     def transforms(self, described: np.ndarray, points: np.ndarray) -> np.ndarray:
-        """Conditional distribution functions of points (k, e), each given those before it: shape (k, e).
-
-        M. Rosenblatt, Remarks on a multivariate transformation, Annals of Mathematical Statistics 23 (1952).
-        """
+        """Distribution functions (k, e) of points (k, e), each given those before it (Rosenblatt 1952)."""
 
 
 def hold_out(n: int, rng: np.random.Generator, *, share: float = 0.2) -> np.ndarray:
@@ -38,7 +35,6 @@ class Prepared(NamedTuple):
     """Observed statistics in the units of the fit."""
 
     # Shapes: points (n, s, e); log_volume (n, s); scaled (n, d).
-
     points: np.ndarray
     log_volume: np.ndarray
     scaled: np.ndarray | None = None
@@ -55,8 +51,7 @@ class Prepared(NamedTuple):
 
     def off(self) -> np.ndarray:
         """Which observations (n,) the model cannot make."""
-        off: np.ndarray = np.all(self.log_volume == -np.inf, axis=1)
-        return off
+        return np.all(self.log_volume == -np.inf, axis=1)
 
     def each(self) -> list[Prepared]:
         """One observation each."""

@@ -20,16 +20,13 @@ from pymc_kbr.estimators.likelihood.structure import column_of
 from pymc_kbr.estimators.summaries.transformed import EVEN, FAR, Cells, Grid, Transformed
 
 CELLS = 64
-"""Into which the range of a statistic is cut that later ones were learnt given: each has its exact mass, and
-what was learnt given it is taken at its middle. They are a tenth of a deviation wide, or less.
-"""
+"""Into which the range of a statistic that later ones depend on is cut: a tenth of a deviation wide."""
 
 
 class Limits(NamedTuple):
     """Where statistics are censored: a value at a limit says that it lies there or beyond."""
 
     # Shapes: lower, upper () or (n,), by the number of a statistic.
-
     lower: dict[int, np.ndarray]
     upper: dict[int, np.ndarray]
     size: int
@@ -129,17 +126,13 @@ class Part(NamedTuple):
     """Some of the observations, and the evaluation that they have: others of their statistics are missing."""
 
     # Shapes: rows (m,), numbers of the observations.
-
     evaluation: Evaluation
     rows: np.ndarray
     prepared: Prepared
 
 
 def parts_of(evaluation: Evaluation, lower: np.ndarray, upper: np.ndarray, raw: np.ndarray) -> list[Part]:
-    """Observations, each between two ends (n, d), by which of their statistics are hidden.
-
-    Rows of which nothing is known are in no part. `raw` are the statistics of a table (k, d).
-    """
+    """Observations, each between two ends (n, d), by which of their statistics are hidden."""
     varies = evaluation.of_statistics.kept
     missing = np.isneginf(lower) & np.isposinf(upper)
     hidden = lower < upper
@@ -194,15 +187,13 @@ def _with_cells(evaluation: Evaluation, columns: np.ndarray) -> Evaluation:
         categorical = isinstance(form, Autoregressive) and isinstance(form.conditionals[place], Categorical)
         if grids[place] is None and not categorical:
             grids[place] = summary.everywhere(place)
-    found: Evaluation = replace(evaluation, form=replace(form, grids=tuple(grids) if any(grids) else ()))
-    return found
+    return replace(evaluation, form=replace(form, grids=tuple(grids) if any(grids) else ()))
 
 
 class Node(NamedTuple):
     """A piece of the range of a hidden statistic: a value in it, its ends, and where it is empty."""
 
     # Shapes: all (n,); in the statistic's own units.
-
     value: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
@@ -217,10 +208,7 @@ def prepare_between(
     upper: np.ndarray,
     raw: np.ndarray,
 ) -> Prepared:
-    """Observations between two ends (n, d) in the units of an evaluation that has these hidden.
-
-    A statistic that may be censored may have equal ends, which are its value.
-    """
+    """Observations between two ends (n, d) in the units of an evaluation that has these hidden."""
     summary = part.of_statistics
     if summary.size < lower.shape[1]:  # what is missing was integrated out
         there = np.setdiff1d(np.arange(lower.shape[1]), missing)

@@ -12,9 +12,7 @@ from pymc_kbr.arrays.weighted import spread_out
 from pymc_kbr.estimators.likelihood.checks import LEAST_LEFT
 
 WRONG = 0.01
-"""Of a statistic's deviation, by which an observation may differ from the function: data that were rounded to
-two or three digits do, and less hardly moves a posterior.
-"""
+"""Of a statistic's deviation, by which an observation may differ from the function: data are rounded."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +20,6 @@ class LinearStatistics:
     """Statistics that others determine: together they have no density, and the others have one."""
 
     # Shapes: columns, constants, deviations (m,); coefficients (d, m), zero but for members.
-
     columns: np.ndarray
     constants: np.ndarray
     coefficients: np.ndarray
@@ -99,13 +96,7 @@ class LinearStatistics:
         return np.any(np.isfinite(away) & (away > WRONG * self.deviations), axis=1)
 
     def between(self, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Observations between two ends (n, d), a missing member replaced by what the others leave.
-
-        Raises
-        ------
-        ValueError
-            If several members are missing of a statistic that is there: it says something of them together.
-        """
+        """Observations between two ends (n, d), a missing member replaced by what the others leave."""
         hidden = lower < upper
         lower, upper = np.array(lower), np.array(upper)
         for i, column in enumerate(self.columns.tolist()):

@@ -39,7 +39,6 @@ class LocationScale:
     """x = m(theta) + (T(theta) W)^-1 z, with W constant, T lower triangular and z of a normal mixture."""
 
     # Shapes: mean_coefficients (1 + q + l, e); spread_coefficients (1 + q + s, e + e * e); whiten (e, e).
-
     mean: Landmarks
     spread: Landmarks
     mean_coefficients: np.ndarray
@@ -136,13 +135,10 @@ def fit_location_scale(
     # Times, at most, that the mean is regressed by the distribution of the residuals before.
     residual_turns: int = 4,
 ) -> LocationScale:
-    """Fit mean, factor and mixture, one after the other, and the mean again by what these say.
-
-    Mean: kernel ridge regression with a linear part, whose leave-one-out residuals go on. Factor: penalised
-    normal likelihood of these, at the smallest ridge that helps held-out rows by more than chance. The mean
-    is then regressed with weights, where these lower a statistic's weighted leave-one-out error, and the
-    factor fitted to the new residuals; and by the density of these, where held-out rows are denser for it.
-    """
+    """Fit mean, factor and mixture, one after the other, and the mean again by what these say."""
+    # Mean: kernel ridge regression with a linear part, whose leave-one-out residuals go on. Factor: penalised
+    # normal likelihood of these. The mean again: weighted, and by the density of its residuals, where that
+    # helps.
     # Shapes: theta (n, q); points (n, e).
     n, e = points.shape
     # Every choice below is made on the same rows, so that gains of one and of another can be compared.
@@ -211,7 +207,6 @@ class _Shape(NamedTuple):
     """What is fitted to residuals."""
 
     # Shapes: whiten (e, e); coefficients (f, e + b); factors (n, e, e).
-
     whiten: np.ndarray
     below: Below
     coefficients: np.ndarray
@@ -270,7 +265,6 @@ class ResidualDensity(NamedTuple):
     """The density of residuals c (n, e) at n rows: that of z = A c under a mixture."""
 
     # Shapes: factors (n, e, e).
-
     factors: np.ndarray
     mixture: NormalMixture
 
@@ -296,7 +290,6 @@ class _PenalisedRegression:
     """Penalised likelihood of the coefficients of the smoothest functions."""
 
     # Shapes: features (n, f); penalties (f, e); points (n, e).
-
     features: np.ndarray
     penalties: np.ndarray
     points: np.ndarray

@@ -22,7 +22,6 @@ class NormalMixture:
     """A mixture of c normal densities in e dimensions."""
 
     # Shapes: weights (c,); means (c, e); factors (c, e, e).
-
     weights: np.ndarray
     means: np.ndarray
     factors: np.ndarray
@@ -144,7 +143,6 @@ class ResidualShape:
     """A normal mixture in one dimension, the same for all inputs."""
 
     # Shapes: log_shares, means, deviations (c,).
-
     log_shares: np.ndarray
     means: np.ndarray
     deviations: np.ndarray

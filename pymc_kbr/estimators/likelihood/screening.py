@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
+
 import numpy as np
 
 
@@ -14,12 +16,9 @@ def screen(
     # Parameters whose products with an input are tried: those that vary most with the target.
     most_parameters: int = 6,
 ) -> np.ndarray:
-    """Candidates that inform about the mean or the spread of y, in increasing order.
-
-    Forward selection: what an input adds to a regression of y, and then of the log of its squared residual,
-    is that of x, x^2 and |x| and their products with parameters, so that an effect whose sign depends on a
-    parameter is seen too.
-    """
+    """Candidates that inform about the mean or the spread of y, in increasing order."""
+    # Inputs x, x^2 and |x| and their products with parameters: an effect whose sign a parameter decides is
+    # seen, too.
     # Shapes: theta (n, q); candidates (n, c); y (n,).
     theta, x = _cut(theta), _cut(candidates)
     near = np.argsort([-abs(np.corrcoef(t, y**2)[0, 1]) for t in theta.T])[:most_parameters]
@@ -29,12 +28,8 @@ def screen(
     squares = np.log(residuals**2 + 1e-4 * np.mean(residuals**2))
     more, _ = _forward(theta, x, moduli, squares, most)
     # Means first: what a missing mean leaves behind would be taken for spread.
-    ordered = dict.fromkeys(c for pair in _zip_longest(found, more) for c in pair)
+    ordered = dict.fromkeys(c for pair in zip_longest(found, more) for c in pair if c is not None)
     return np.sort(np.array(list(ordered)[:most], dtype=int))
-
-
-def _zip_longest(a: list[int], b: list[int]) -> list[list[int]]:
-    return [a[i : i + 1] + b[i : i + 1] for i in range(max(len(a), len(b)))]
 
 
 def _cut(

@@ -36,10 +36,8 @@ class Total(NamedTuple):
 
 
 def shared_totals(statistics: np.ndarray) -> list[Total]:
-    """Counts, or their shares, among statistics (n, d) whose sum is the same in every row.
-
-    Each is in one total at most: two that share a count would each have a part of its probability.
-    """
+    """Counts, or their shares, among statistics (n, d) whose sum is the same in every row."""
+    # Each is in one total at most: two that share a count would each have a part of its probability.
     units: dict[float, list[int]] = {}
     for j, x in enumerate(statistics.T):
         unit = _unit(x)
@@ -98,7 +96,6 @@ class Left:
     """What a count is learnt given: those before it that share its total leave so much, and others."""
 
     # Shapes: centre, scale ().
-
     members: tuple[int, ...]
     grids: tuple[Grid, ...]
     total: int
@@ -109,12 +106,7 @@ class Left:
 
     @classmethod
     def of(
-        cls,
-        values: np.ndarray,
-        members: Sequence[int],
-        grids: Sequence[Grid],
-        total: int,
-        others: Any = None,
+        cls, values: np.ndarray, members: Sequence[int], grids: Sequence[Grid], total: int, others: Any = None
     ) -> Self:
         """Of a table's values (n, e) in coordinates."""
         raw = cls(tuple(members), tuple(grids), total, 0.0, 1.0, None)

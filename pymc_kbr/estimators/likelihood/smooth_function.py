@@ -18,7 +18,6 @@ class SmoothFunction:
     """A function of parameters and earlier statistics: linear, and in the space of a product kernel."""
 
     # Shapes: coefficients (m,); theta_slopes, past_slopes (q,), (l,).
-
     kernel: ProductKernel
     landmarks: Inputs
     coefficients: np.ndarray
@@ -50,7 +49,6 @@ class WhitenedBasis:
     """Whitened features of a kernel: their coefficients have the unit prior."""
 
     # Shapes: features (n, m + 1 + q + l).
-
     def __init__(self, kernel: ProductKernel, inputs: Inputs, landmarks: Inputs) -> None:
         self.kernel, self.landmarks = kernel, landmarks
         self._unwhiten = inverse_lower(np.linalg.cholesky(with_jitter(kernel(landmarks, landmarks))))
@@ -189,11 +187,8 @@ def fit_log_variance(
     # One row's score, at most, in the direction of a Fisher step; the true objective accepts the step.
     largest_score: float = 20.0,
 ) -> SmoothFit:
-    """Log variances g that maximise sum(-g - squares exp(-g)) / 2 and their prior, by Fisher scoring.
-
-    The information of a log variance is one half everywhere, so that all steps share one factorisation. A
-    step's direction takes scores of at most `largest_score`; what it ends at is the maximum all the same.
-    """
+    """Log variances g that maximise sum(-g - squares exp(-g)) / 2 and their prior, by Fisher scoring."""
+    # The information of a log variance is one half everywhere: all steps share one factorisation.
     # Shapes: squares (n,); start (n,).
     features, factor = basis.features, basis.log_variance_factor
     v = cho_solve((factor, True), 0.5 * (features.T @ start))
@@ -203,8 +198,7 @@ def fit_log_variance(
 
     def step_from(v: np.ndarray, g: np.ndarray) -> np.ndarray:
         scores = np.minimum(squares * np.exp(-g) - 1, largest_score)
-        step: np.ndarray = cho_solve((factor, True), 0.5 * (features.T @ scores) - v)
-        return step
+        return cho_solve((factor, True), 0.5 * (features.T @ scores) - v)
 
     v, g = by_damped_steps(features, v, objective, step_from)
     # Without row i a Newton step from the maximum takes its score s / 2 and its information 1 / 2 away: with
@@ -252,7 +246,6 @@ class Inputs(NamedTuple):
     """What a conditional depends on."""
 
     # Shapes: theta (n, q); past (n, l).
-
     theta: np.ndarray
     past: np.ndarray
 
@@ -294,7 +287,6 @@ class ProductKernel:
     """k = exp(-|D (t - t')|^2 / 2) (level + (a x)' (a x') + bump exp(-|E (x - x')|^2 / 2))."""
 
     # Shapes: theta_scales (q,); past_scales, slopes (l,).
-
     theta_scales: np.ndarray
     past_scales: np.ndarray
     slopes: np.ndarray
@@ -390,15 +382,12 @@ def start_kernel(inputs: Inputs) -> ProductKernel:
 
 @dataclass(frozen=True)
 class RegressionEvidence:
-    """Log marginal likelihood of y = H w + noise, with H = [K(rows, landmarks), linear], and its gradient.
+    """Log marginal likelihood of y = [K(rows, landmarks), linear] w + noise, and its gradient."""
 
-    The coefficients have the prior N(0, K(landmarks)^-1), those of the linear part a wide one: the Gaussian
-    process of the Nystroem features (C. E. Rasmussen and C. K. I. Williams, Gaussian Processes for Machine
-    Learning, 2006, sections 5.4 and 8.3.4).
-    """
+    # Coefficients have the prior N(0, K(landmarks)^-1): Rasmussen and Williams (2006), sections 5.4 and
+    # 8.3.4.
 
     # Shapes: targets (n,); deviations (n,).
-
     inputs: Inputs
     landmarks: Inputs
     targets: np.ndarray

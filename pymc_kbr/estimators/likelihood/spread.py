@@ -16,18 +16,14 @@ from pymc_kbr.kernels import median_heuristic
 LARGEST_LOG = 12.0
 """Of the factor's diagonal, over that of all rows: beyond it a spread is not learnt but extrapolated."""
 
-
 LOG_CHI_SQUARE = 1.2703628
-"""Minus the mean of the logarithm of a squared standard normal variable: the logarithm of two, plus Euler's
-constant.
-"""
+"""Minus the mean log of a squared standard normal variable: log 2 plus Euler's constant."""
 
 
 class Below(NamedTuple):
     """Entries of a unit triangular matrix."""
 
     # Shapes: rows, columns (b,); constants (b,).
-
     rows: np.ndarray
     columns: np.ndarray
     constants: np.ndarray
@@ -74,14 +70,9 @@ def fit_spread(
     # Of a function, beside what it would be without a penalty: one of which less is left is not fitted.
     negligible: float = 1e-3,
 ) -> np.ndarray:
-    """Coefficients by penalised normal likelihood.
-
-    Minimises mean_i (|z_i|^2 / 2 - sum_j a_ij) + sum_f penalty_f |W_f|^2 / 2, with a diagonal and a unit
-    triangular factor, T = (I + C) exp(a): scales that move by themselves then leave C as it is. As features
-    are orthonormal, second derivatives at the start are close to the mean ones of the outputs for every
-    feature, plus its penalty: in the units of their eigenvectors L-BFGS needs few steps, however close
-    to singular the residuals are.
-    """
+    """Minimise mean_i (|z_i|^2 / 2 - sum_j a_ij) + sum_f penalty_f |W_f|^2 / 2 over coefficients W."""
+    # T = (I + C) exp(a): scales that move by themselves leave C as it is. In the units of the eigenvectors of
+    # the second derivatives at the start L-BFGS needs few steps, however close to singular the residuals are.
     # Shapes: features (n, f); residuals (n, e); penalties (f,); start (f, e + b); returned: (f, e + b).
     n, e = residuals.shape
     outputs = e + len(below.rows)
@@ -203,7 +194,6 @@ class Frame(NamedTuple):
     """Residuals in which a factor is looked for."""
 
     # Shapes: whiten (e, e).
-
     whiten: np.ndarray
     below: Below
 

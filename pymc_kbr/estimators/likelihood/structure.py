@@ -106,12 +106,8 @@ def column_of(name: Any, names: Sequence[str] | None, count: int, what: str) -> 
 
 
 def candidates(statistics: np.ndarray, parameters: np.ndarray) -> Declared:
-    """Shifts and scales that no row of statistics (n, d) and parameters (n, p) contradicts.
-
-    A continuous statistic depends on the parameter, and no longer does once it is taken off, or divided by.
-    One that is shifted lies on one side of the parameter in every row. Where parameters depend on each other
-    in the table, none of that is seen.
-    """
+    """Shifts and scales that no row of statistics (n, d) and parameters (n, p) contradicts."""
+    # A continuous statistic depends on the parameter, and no longer does once it is taken off, or divided by.
     found = Declared.nothing()
     for column, x in enumerate(statistics.T):
         if np.ptp(x) == 0 or Cells.of(x) is not None:
@@ -335,10 +331,7 @@ class Structure:
     def impossible(
         self, lower: np.ndarray, upper: np.ndarray, lowest: np.ndarray, highest: np.ndarray
     ) -> np.ndarray:
-        """Which observations lie beyond the edges wherever parameters were simulated, shape (k,).
-
-        Each lies between two ends (k, d), which are equal where a statistic is observed.
-        """
+        """Which observations (k,), between ends (k, d), lie beyond the edges at all simulated parameters."""
         off = np.zeros(len(lower), dtype=bool)
         for column, (low, high) in self.edges.items():
             off |= (upper[:, column] < low) | (lower[:, column] > high)

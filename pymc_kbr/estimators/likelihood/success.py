@@ -22,7 +22,6 @@ class Success:
     """P(success | parameters), and what a failure means."""
 
     # Shapes: draws (l, p) and (l,).
-
     logit: Logit
     of_parameters: ParameterScale
     atoms: tuple[tuple[int, float], ...]
@@ -78,8 +77,7 @@ class Success:
         """Where simulations succeed (k,): no less often than at some parameters at which one has."""
         if self.constant:
             return np.ones(len(parameters), dtype=bool)
-        reached: np.ndarray = self._logits(parameters) >= self.least
-        return reached
+        return self._logits(parameters) >= self.least
 
     def _logits(self, parameters: Any, xp: Any = np) -> Any:
         theta = _coordinates(self.of_parameters, self.atoms, parameters, xp)
@@ -94,8 +92,7 @@ class Success:
 
     def __call__(self, parameters: np.ndarray) -> np.ndarray:
         """Probabilities (k,) at parameters (k, p)."""
-        probabilities: np.ndarray = np.exp(self.log_probability(parameters))
-        return probabilities
+        return np.exp(self.log_probability(parameters))
 
     def under(self, draws: np.ndarray, weights: np.ndarray | None = None) -> Self:
         """The same under another prior, known by draws (l, p) with weights (l,)."""
@@ -130,7 +127,6 @@ class RowWeighting:
     """The weights with which a table's rows, all of which succeeded, represent its prior."""
 
     # Shapes: ratio (n,).
-
     ratio: np.ndarray | None
     success: Success | None
 
@@ -161,8 +157,7 @@ def weighting_of(table: Any) -> RowWeighting:
 
 def _whole(parameters: Any) -> np.ndarray:
     """The rows of a table, those that stay on the disk read."""
-    whole: np.ndarray = parameters if isinstance(parameters, np.ndarray) else parameters[0 : len(parameters)]
-    return whole
+    return parameters if isinstance(parameters, np.ndarray) else parameters[0 : len(parameters)]
 
 
 def _learnt(table: Any, ratio: np.ndarray | None) -> Success | None:
@@ -192,7 +187,6 @@ def refuse_weighted_for_success(table: Any, why: str) -> None:
     if weighting_of(table).weighted_for_success:
         raise ValueError(
             "simulations failed more often at some parameters than at others, so with on_failure='condition' "
-            f"the rows of the table are no draws of the prior; {why}: take "
-            "`table.with_on_failure('drop')`, if a failure is an outcome that was not observed, or correct "
-            "the simulator"
+            f"the rows of the table are no draws of the prior; {why}: take `table.with_on_failure('drop')`, "
+            "if a failure is an outcome that was not observed, or correct the simulator"
         )

@@ -17,7 +17,6 @@ class Tempered:
     # Shapes: particles (k, m, q); log_likelihood (k, m); log_evidence (k,); effective_sample_size (k,);
     # ancestors (k,); acceptance (k,); unique (k,); sweeps (k,); evaluations (k,); undefined (k,); forgotten
     # (k,); capped (k,).
-
     particles: np.ndarray
     log_likelihood: np.ndarray
     log_evidence: np.ndarray
@@ -47,14 +46,10 @@ def tempered(
     most_particles: int = 60_000,
     most_likelihoods: int = 4_000_000,
 ) -> Tempered:
-    """Draws of the posteriors of k observations, each by weights or with temperatures of its own.
-
-    Where a mixture that rows of the start were described by makes good weights, its draws are taken by these
-    and copies are moved; else temperatures lead from the prior to the posterior.
-    P. Del Moral, A. Doucet and A. Jasra, Sequential Monte Carlo samplers, JRSS B 68 (2006); temperatures by
-    the conditional effective sample size of Y. Zhou, A. M. Johansen and J. A. D. Aston (2016). `clouds` are
-    points about where each posterior may be; what lies elsewhere is found by the rows of the start.
-    """
+    """Draws of the posteriors of k observations, each by weights or with temperatures of its own."""
+    # P. Del Moral, A. Doucet and A. Jasra, Sequential Monte Carlo samplers, JRSS B 68 (2006); temperatures by
+    # the conditional effective sample size of Y. Zhou, A. M. Johansen and J. A. D. Aston (2016). `clouds` are
+    # points about where each posterior may be.
     # Shapes: log_likelihood (a, m, q), observations (a,)) -> (a, m); log_prior (N, q)) -> (N,); start (n, q);
     # start_log_likelihood (k, n); start_log_weights (n,); clouds (k, c, q), NaN where there is none.
     start, values = np.asarray(start, dtype=float), np.asarray(start_log_likelihood, dtype=float)
@@ -105,13 +100,8 @@ def log_integral(
     draws: int = 2000,
     iterations: int = 30,
 ) -> float:
-    """Log integral of a prior that is known up to a factor, by weighted rows of it and draws of a mixture.
-
-    Rows may be those of a region where the density is cut, too, or weighted by what else is known; the
-    evidence is relative to them.
-    X.-L. Meng and W. H. Wong, Simulating ratios of normalizing constants via a simple identity, Statistica
-    Sinica 6 (1996), equation 4.1.
-    """
+    """Log integral of a prior that is known up to a factor, by weighted rows of it and draws of a mixture."""
+    # X.-L. Meng and W. H. Wong, Statistica Sinica 6 (1996), equation 4.1.
     # Shapes: start (n, q); start_log_weights (n,).
     prior, base = log_at_start(log_prior, start, start_log_weights)
     fine = np.isfinite(prior) & np.isfinite(base)
@@ -228,7 +218,6 @@ class Sample(NamedTuple):
 
     # Shapes: free (b, n, q); values, prior, log_weights (b, n), at temperature zero; labels (n,), equal where
     # points of all observations are.
-
     free: np.ndarray
     values: np.ndarray
     prior: np.ndarray
@@ -295,7 +284,6 @@ class Beginning(NamedTuple):
     """Particles of k observations at their first temperatures."""
 
     # Shapes: free (k, m, q); values, prior, ancestor, label (k, m); temperature, log_evidence, size (k,).
-
     free: np.ndarray
     values: np.ndarray
     prior: np.ndarray
@@ -337,14 +325,9 @@ def beginnings(
     # Of the rows that are possible, which the first step of a temperature leaves.
     effective_share: float = 0.5,
 ) -> Iterator[tuple[np.ndarray, Beginning]]:
-    """Of some observations each, by their numbers.
-
-    Rows of the start are weighted first, or draws of a mixture of a cloud and rows, where these lead further;
-    then draws of a mixture fitted to them, and so on, until as many are effective as are wanted. Each sample
-    is weighted by what it was drawn from, which was known before.
-    Mixtures are fitted at a temperature below one, so that they are wider than the posterior and weights are
-    bounded: by as much as leaves this share of the draws effective where the posterior is normal.
-    """
+    """First particles of some observations each: mixtures fitted in turn until enough are effective."""
+    # Mixtures are fitted at a temperature below one, so that they are wider than the posterior and weights
+    # are bounded: by as much as leaves this share of the draws effective where the posterior is normal.
     k, q = rows.free.shape[0], rows.free.shape[2]
     # Normal draws of v times the variance have the effective share (sqrt(2 v - 1) / v) ** q.
     ratio = effective_if_normal ** (-2 / q)
@@ -361,10 +344,8 @@ def beginnings(
     def climb(
         at: np.ndarray, sample: Sample, wanted: float, of_cloud: Sample | None = None
     ) -> Iterator[tuple[np.ndarray, Beginning]]:
-        """Observations whose draws have good weights; of the others the last sample is kept in `missed`.
-
-        A sample may be draws `of_cloud` and likely rows: where both are good, the draws alone are taken.
-        """
+        """Observations whose draws have good weights; of the others the last sample is kept in `missed`."""
+        # A sample may be draws `of_cloud` and likely rows: where both are good, the draws alone are taken.
         lowest: np.ndarray | float = 0.0
         mixture: LocalMixture | None = None
         for stage in range(mixtures + 1):
@@ -426,12 +407,8 @@ def beginnings(
 
 
 def with_likely_rows(drawn: Sample, mixture: LocalMixture, rows: Sample, most: int) -> Sample:
-    """Draws of mixtures and the rows of the start that are likeliest, weighted as draws of both together.
-
-    Where a mixture misses a part of a posterior, the rows there keep their weights, and few are effective.
-    E. Veach and L. J. Guibas, Optimally combining sampling techniques for Monte Carlo rendering (1995): the
-    balance heuristic.
-    """
+    """Draws of mixtures and the rows of the start that are likeliest, weighted as draws of both together."""
+    # The balance heuristic (Veach and Guibas 1995): rows that a mixture misses keep their weights.
     most = min(most, rows.free.shape[1])
     weights = rows.tempered(np.ones(len(rows.free)))
     best = np.sort(np.argpartition(-weights, most - 1, axis=1)[:, :most], axis=1)
@@ -767,10 +744,7 @@ def _sizes(rows: int, q: int) -> tuple[int, ...]:
 
 
 DIFFERENCE, JUMP, WIDE_JUMP, FRESH = range(4)
-"""Kinds of proposals: along differences of particles, of a length of one or of a wide one, and one that draws
-component and scale anew: whole jumps from one part of the target to another. Further ones are steps within
-the mixture.
-"""
+"""Kinds of proposals: differences of particles, whole or wide jumps, and afresh; others are within a part."""
 
 
 class Gains:
@@ -843,11 +817,8 @@ def propose(
     # Of each kind, in a step within the mixture; zero: along differences.
     noise_shares: tuple[float, ...] = (0.0, 0.0, 0.0, 1.0, 1.0, 0.6, 0.25),
 ) -> ProposedMoves:
-    """One proposal for each point, of a kind drawn without looking at the point.
-
-    C. J. F. ter Braak, A Markov chain Monte Carlo version of the genetic algorithm differential evolution,
-    Statistics and Computing 16 (2006); in halves as by D. Foreman-Mackey et al., emcee (2013).
-    """
+    """One proposal for each point, of a kind drawn without looking at the point."""
+    # ter Braak, Statistics and Computing 16 (2006); in halves as by Foreman-Mackey et al., emcee (2013).
     # Shapes: points (b, m, q); others (b, r, q); start (n, q); scale (b, q, q); shares (b, kinds); length
     # (b,).
     b, m, q = points.shape
@@ -918,8 +889,8 @@ def next_step(
     smallest_step: float = 1e-20,
 ) -> np.ndarray:
     """The largest step of temperature after which the effective size is still `size`."""
-    # Shapes: log_likelihood (b, m); largest, size, smallest (b,); log_weights (m,) or (b, m); returned: (b,).
 
+    # Shapes: log_likelihood (b, m); largest, size, smallest (b,); log_weights (m,) or (b, m); returned: (b,).
     def size_after(step: np.ndarray) -> np.ndarray:
         return effective_size(log_weights + scaled(log_likelihood, step))
 
@@ -962,7 +933,6 @@ class Counted:
     """A log-likelihood whose impossible answers are minus infinity, and counted."""
 
     # Shapes: log_likelihood (b, m, q), observations (b,)) -> (b, m); numbers (k,).
-
     def __init__(
         self, log_likelihood: Callable[[np.ndarray, np.ndarray], np.ndarray], numbers: np.ndarray
     ) -> None:
@@ -1034,7 +1004,6 @@ class LocalMixture(NamedTuple):
     """One mixture of C components for each of b clouds in q dimensions."""
 
     # Shapes: log_weights (b, C); means (b, C, q); factors (b, C, q, q); inverses (b, C, q, q).
-
     log_weights: np.ndarray
     means: np.ndarray
     factors: np.ndarray
@@ -1220,12 +1189,8 @@ def mixture_draws(mixture: LocalMixture, count: int, streams: Streams) -> np.nda
 def propose_within(
     mixture: LocalMixture, points: np.ndarray, fresh: np.ndarray, step: np.ndarray, streams: Streams
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Moves that leave the mixture (with Student components) as it is.
-
-    Preconditioned Crank-Nicolson steps for Student targets (R. D. P. Grumitt, M. Karamanis and U. Seljak,
-    2024), one component at a time: reversible with respect to the mixture, as component and scale are
-    auxiliary draws.
-    """
+    """Moves that leave the mixture (with Student components) as it is."""
+    # Preconditioned Crank-Nicolson steps for Student targets (Grumitt, Karamanis and Seljak 2024).
     # Shapes: points (b, m, q); fresh (b, m); step (b, m); returned: (b, m, q).
     b, m, q = points.shape
     parts, squares = _student_parts(mixture, points)

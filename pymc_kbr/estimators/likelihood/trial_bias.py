@@ -102,14 +102,9 @@ def scores(
 
 
 class Regression(NamedTuple):
-    """A Gaussian process of targets (n, q) at points (n, p), all of the same size and smoothness.
-
-    Its size and its bandwidth are those under which the targets are likeliest, so that where there is no bias
-    none is seen.
-    """
+    """A Gaussian process of targets (n, q) at points (n, p), its size and bandwidth the likeliest."""
 
     # Shapes: landmarks (m, p); scales (p,); into (m, m); right (m, q); precisions (m,).
-
     landmarks: np.ndarray
     scales: np.ndarray
     into: np.ndarray
@@ -159,18 +154,13 @@ class Regression(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScoreCheck:
-    """What scores of the table's rows, under the fit and under fits to parts of it, say of many trials.
+    """What scores of the table's rows, under the fit and under fits to parts of it, say of many trials."""
 
-    Rows x_i of parameters t_i have scores s_i = d log p(x_i | t) / dt at t_i. Of the right density their mean
-    is zero at every t, whatever prior the rows have, and their covariance I(t). Regressed on t, I^-1/2 s says
-    what the form cannot follow, I^-1/2 b(t), and not what is due to chance in the rows: to these the density
-    was fitted. A fit to n' of the n rows has other scores. At rows that it has not seen the mean of their
-    difference, d(t), is an error of estimation: that of the fit to all has, on average, d d' times
-    n' / (n - n'). What is left of the difference moves the score of each trial by itself.
-    """
+    # Scores of the right density have mean zero at every t: regressed on t, I^-1/2 s says what the form
+    # cannot follow. The mean difference d(t) from a fit to n' of n rows is an error of estimation: that of
+    # the fit to all has, on average, d d' times n' / (n - n').
 
     # Shapes: centre, unit (p,); prior (q, q); anchors (m, p); roots, products, rests (m, q, q).
-
     centre: np.ndarray
     unit: np.ndarray
     prior: np.ndarray
@@ -248,11 +238,8 @@ class ScoreCheck:
 
 
 def _averages(anchors: np.ndarray, points: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Mean products (m, q, q) of values (n, q) at points (n, p) near each anchor (m, p).
-
-    Over as many points as a local average takes at best of functions with two derivatives: C. J. Stone,
-    Optimal global rates of convergence for nonparametric regression, Annals of Statistics 10 (1982).
-    """
+    """Mean products (m, q, q) of values (n, q) at points (n, p) near each anchor (m, p)."""
+    # As many points as a local average takes at best: C. J. Stone, Annals of Statistics 10 (1982).
     n, p = points.shape
     count = max(min(n, 10 * p), int(n ** (4 / (4 + p))))
     near = KDTree(points).query(anchors, k=count)[1].reshape(len(anchors), count)

@@ -189,11 +189,7 @@ class LearntFeatures(ByColumns):
     """A fitted feature map."""
 
     # Shapes: centre, deviation (q,).
-    # scaler: Of the statistics.
-    # shape: Of images.
-    # centre, deviation: Of the network's features over the rows it was fitted to.
     # losses: Step, loss of that step's rows, and squared error at the held-out rows.
-
     network: Any
     scaler: Scaler
     shape: tuple[int, ...] | None

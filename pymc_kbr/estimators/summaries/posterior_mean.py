@@ -1,4 +1,4 @@
-"""Semi-automatic statistics: regression estimates of the parameters.
+"""Semi-automatic statistics: regression estimates of the parameters (Fearnhead and Prangle 2012, section 3).
 
 Of the rows that a regression was fitted on it knows the parameters, so that their own estimates are nearer to
 them than those of an observation will be. Where estimators use these rows, each has the estimate of the
@@ -27,16 +27,7 @@ class PosteriorMean(Estimates):
     """One statistic a parameter: its conditional mean given all statistics."""
 
     # Shapes: fitted_on (n, d); left_out (n, p).
-    # relevance: The metric of the regression's kernel.
-    # scaler: Of the predicted means.
-    # fitted_on: The table's statistics.
-    # left_out: Its rows' coordinates, each by the regression without that row.
-    # The posterior mean is the best statistic of p dimensions for estimating the parameters under squared
-    # loss; it is estimated by regression on the table, here by kernel ridge regression in the metric of
-    # `Relevance` instead of the linear one of [1], section 3.
-    # [1] P. Fearnhead, D. Prangle, Constructing summary statistics for approximate Bayesian computation:
-    # semi-automatic approximate Bayesian computation, J. R. Statist. Soc. B 74 (2012), 419-474.
-
+    # By kernel ridge regression in the metric of `Relevance`, in place of the linear one of section 3.
     relevance: Relevance
     regression: KernelRegression
     scaler: Scaler
@@ -78,15 +69,7 @@ class LinearPosteriorMean(Estimates):
     """One statistic a parameter: its best linear estimate from all statistics."""
 
     # Shapes: centre (d,); fitted_on (n, d); left_out (n, p).
-    # centre: Means of the scaled statistics.
-    # scaler: Of the predicted means.
-    # fitted_on: The table's statistics.
-    # left_out: Its rows' coordinates, each by the regression without that row.
-    # Section 3 of [1], with a ridge: for hundreds of statistics, where it takes a second and `PosteriorMean`
-    # a minute.
-    # [1] P. Fearnhead, D. Prangle, Constructing summary statistics for approximate Bayesian computation:
-    # semi-automatic approximate Bayesian computation, J. R. Statist. Soc. B 74 (2012), 419-474.
-
+    # With a ridge: for hundreds of statistics, where it takes a second and `PosteriorMean` a minute.
     standardise: Scaler
     centre: np.ndarray
     regression: RidgeRegression
@@ -126,19 +109,9 @@ class JointPosteriorMean(Estimates):
     """One statistic a parameter: its estimate by curves of each statistic, and by all of them jointly."""
 
     # Shapes: fitted_on (n, d); left_out (n, p).
-    # regression: Of the parameters on the features.
-    # scaler: Of the predicted means.
-    # fitted_on: The table's statistics.
-    # left_out: Its rows' coordinates, each by the regression without that row.
-    # Section 3 of [1] by another regression: ridge regression on `CurvedPosteriorMean`'s curves, and on a
-    # Gaussian kernel of the first principal components of the normal scores. Shares and places of a mixture
-    # of which sorted values are given, or a spread about an unknown mean, are no sums of functions of one
-    # value each. In distances between components a component counts with the fourth root of its variance:
-    # with the variance itself the first few would hide the others, and equally weighted ones are mostly
-    # noise.
-    # [1] P. Fearnhead, D. Prangle, Constructing summary statistics for approximate Bayesian computation:
-    # semi-automatic approximate Bayesian computation, J. R. Statist. Soc. B 74 (2012), 419-474.
-
+    # Ridge regression on `CurvedPosteriorMean`'s curves, and on a Gaussian kernel of the first principal
+    # components of the normal scores, each over the fourth root of its variance: with the variance itself the
+    # first few would hide the others, and equally weighted ones are mostly noise.
     features: Features
     regression: RidgeRegression
     scaler: Scaler
@@ -181,7 +154,6 @@ class Features:
     """Centred curves of each statistic, and centred features of a kernel of their principal components."""
 
     # Shapes: centre (c,); directions (q, k).
-
     curves: Curves
     centre: np.ndarray
     directions: np.ndarray
@@ -290,7 +262,6 @@ class Curves:
     """Each statistic in its deviations, and Hermite polynomials of its normal scores."""
 
     # Shapes: quantiles (q, d); scores (q,).
-
     standardise: Scaler
     quantiles: np.ndarray
     scores: np.ndarray
@@ -335,15 +306,7 @@ class CurvedPosteriorMean(Estimates):
     """One statistic a parameter: its best linear estimate from all statistics and curves of each."""
 
     # Shapes: fitted_on (n, d); left_out (n, p).
-    # regression: Of the parameters on the curves.
-    # fitted_on: The table's statistics.
-    # left_out: Its rows' coordinates, each by the regression without that row.
-    # Section 3 of [1] regresses on powers of the data up to the fourth. Powers of heavy-tailed data are those
-    # of a few rows; here they are Hermite polynomials of each statistic's normal scores, which are bounded,
-    # beside the statistic itself. A spread or a shape of raw data is linear in such curves, not in the data.
-    # [1] P. Fearnhead, D. Prangle, Constructing summary statistics for approximate Bayesian computation:
-    # semi-automatic approximate Bayesian computation, J. R. Statist. Soc. B 74 (2012), 419-474.
-
+    # Powers of heavy-tailed data are those of a few rows: Hermite polynomials of normal scores are bounded.
     curves: Curves
     regression: LinearPosteriorMean
     fitted_on: np.ndarray

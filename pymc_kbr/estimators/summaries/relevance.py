@@ -56,7 +56,9 @@ class Estimates(ByColumns, ABC):
     """A summary that estimates the parameters by a regression, which has seen those of the table's rows."""
 
     fitted_on: np.ndarray
+    """The table's statistics."""
     left_out: np.ndarray
+    """Its rows' coordinates, each by the regression without that row."""
 
     @abstractmethod
     def transform(self, statistics: np.ndarray) -> np.ndarray:
@@ -76,16 +78,10 @@ class Relevance(ByColumns):
     """Scaled statistics times a matrix that shortens uninformative directions."""
 
     # Shapes: matrix (kept statistics, kept statistics).
-    # matrix: Symmetric, with eigenvalues between `shortest_direction` and one.
-    # Gradient-based kernel dimension reduction [1]: with f(x) the conditional mean embedding of the
-    # parameters, M = mean_i grad f(x_i) grad f(x_i)' is large along directions in which the posterior
-    # changes, and distances are measured as (x - y)' M (x - y), but no direction is shortened to less than a
-    # tenth: what little it says is still found among many rows. Gradients are taken again in the metric found
-    # so far, since with many useless statistics the first kernel must be wide. The embedding, not the mean
-    # alone, is regressed, so that a statistic which only changes the spread or the number of modes counts.
-    # [1] K. Fukumizu, C. Leng, Gradient-based kernel dimension reduction for regression, JASA 109 (2014),
-    # 359-370.
-
+    # With f(x) the conditional mean embedding of the parameters, M = mean_i grad f(x_i) grad f(x_i)' is large
+    # along directions in which the posterior changes (Fukumizu and Leng 2014); distances are (x - y)' M (x -
+    # y). Gradients are taken again in the metric found so far: with many useless statistics the first kernel
+    # is wide.
     scaler: Scaler
     matrix: np.ndarray
 
@@ -142,11 +138,7 @@ def mean_gradients(
     """mean_i grad f(x_i) grad f(x_i)', shape (d, d), of a kernel ridge regression f of targets (n, t)."""
     median = median_heuristic(x)
     choice = choose_kernel_and_ridge(
-        x,
-        targets,
-        [Gaussian(scale * median) for scale in scales],
-        targets=targets,
-        most=rows_for_metric,
+        x, targets, [Gaussian(scale * median) for scale in scales], targets=targets, most=rows_for_metric
     )
     kernel = choice.kernel
     gram = kernel(x)
@@ -173,7 +165,6 @@ class LearntLengthscales(ByColumns):
     # Bayesian learning of kernel embeddings, on at most 1000 rows: see `learn_lengthscale`. The parameters
     # are not looked at, so that an uninformative statistic counts as an informative one does: "relevance" is
     # for that.
-
     scaler: Scaler
     lengthscale: np.ndarray
 

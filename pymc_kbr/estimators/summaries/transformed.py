@@ -26,13 +26,8 @@ class Transformed:
     """Logarithms, roots or inverse hyperbolic sines of statistics, where evidence is for them."""
 
     # Shapes: kept (d,); constants (d,).
-    # kept: Statistics that vary.
-    # constants: Values of those that do not.
-    # cells: Of those: where values represent intervals.
-    # scaler: Of the curves' values.
     # refused: Statistics, by their numbers, that the rows of the fit would have had enter by a curve of this
     # kind, which others of the table have no value of: they enter by another one.
-
     kept: np.ndarray
     constants: np.ndarray
     cells: tuple[Cells | None, ...]
@@ -276,8 +271,7 @@ class Transformed:
             raise ValueError(
                 f"statistic {np.flatnonzero(self.kept)[column]} has the value {given[row, column]:.6g} in "
                 f"row {row}, and all of the table's are above {curve.origin:.6g} and enter by their "
-                f"{curve.kind}: "
-                "the model does not make this value; look at its units, or take scale=False"
+                f"{curve.kind}: the model does not make this value; look at its units, or take scale=False"
             )
         return self.scaler.transform(values)
 
@@ -515,7 +509,6 @@ class Dependent:
     # Shapes: kept (d,).
     # kept: Statistics that vary.
     # curved: Of rows of all, in which those that are left out have no part, as if they did not vary.
-
     kept: np.ndarray
     curved: Transformed
 
@@ -583,7 +576,6 @@ class Levels(NamedTuple):
     """The values of a statistic of few values, and where their cells lie in the coordinates of a fit."""
 
     # Shapes: values (v,); lower, upper (v,); rare (v,).
-
     values: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
@@ -654,8 +646,7 @@ class Grid:
 
     def coordinates(self, values: np.ndarray) -> np.ndarray:
         """Of values of any shape."""
-        found: np.ndarray = (self.curve.forward(values) - self.centre) / self.scale
-        return found
+        return (self.curve.forward(values) - self.centre) / self.scale
 
     def ends(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Coordinates of the ends of the cells of values (n,), `FAR` off where there is none."""
@@ -711,8 +702,7 @@ def rare(
     rows_missed: float = 4.0,
 ) -> np.ndarray:
     """Which values of a lattice, in so many rows (v,), are so few that others beside them may be missed."""
-    found: np.ndarray = counts**2 < 2 * rows_missed * counts.sum()
-    return found
+    return counts**2 < 2 * rows_missed * counts.sum()
 
 
 def _distinct(column: np.ndarray, rounding: float) -> tuple[np.ndarray, np.ndarray]:
@@ -735,7 +725,6 @@ class Cells:
     """The intervals that one statistic's values represent."""
 
     # Shapes: values, lower, upper (v,).
-
     spacing: float
     offset: float
     values: np.ndarray
@@ -845,8 +834,7 @@ class Cells:
         """Which values (n,) there are; of what is no lattice it is not known which values there may be."""
         if not self.spacing:
             return np.ones(len(column), dtype=bool)
-        found: np.ndarray = np.abs(column - self.nearest(column)) <= EVEN * self.spacing + self.rounding
-        return found
+        return np.abs(column - self.nearest(column)) <= EVEN * self.spacing + self.rounding
 
     def bounded(self, column: np.ndarray, curve: Curve, edges: tuple[float, float] | None) -> Cells:
         """The same with the ends of a lattice: those that are known, or those of counts and of its curve."""

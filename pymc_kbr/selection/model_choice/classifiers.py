@@ -100,8 +100,7 @@ class LocalLogistic:
         # No share of finitely many rows shows that a model is impossible: one without any keeps half a row.
         found = np.full(self._rows.models, 0.5 / len(near))
         found[present] = self._regressed(self._points[near] - x, model, weights) if len(present) > 1 else 1.0
-        total: np.ndarray = found / found.sum()
-        return total
+        return found / found.sum()
 
     def _regressed(self, away: np.ndarray, model: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Probabilities of the models that near rows are of."""
@@ -162,14 +161,12 @@ def _at_zero(
         slopes, (now, shares) = slopes + length * step, ahead
     at_zero = np.append(0.0, slopes.reshape(others, -1)[:, 0])
     odds = np.exp(at_zero - at_zero.max())
-    found: np.ndarray = odds / odds.sum()
-    return found
+    return odds / odds.sum()
 
 
 def log_scores(probabilities: np.ndarray, model: np.ndarray, *, least: float = 1e-12) -> np.ndarray:
     """Log probability (n,) of the model that each row is of, bounded below."""
-    found: np.ndarray = np.log(np.maximum(probabilities[np.arange(len(model)), model], least))
-    return found
+    return np.log(np.maximum(probabilities[np.arange(len(model)), model], least))
 
 
 def _regression(*, steps: int = 300, gradient: float = 1e-3, **settings: Any) -> LogisticRegression:
@@ -244,8 +241,7 @@ class Logistic:
 
     def probabilities(self, statistics: np.ndarray) -> np.ndarray:
         """See `Classifier`."""
-        found: np.ndarray = self._regression.predict_proba(self._unit.transform(self._expanded(statistics)))
-        return found
+        return self._regression.predict_proba(self._unit.transform(self._expanded(statistics)))
 
     def _drawn(
         self,

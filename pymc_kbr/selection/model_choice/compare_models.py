@@ -136,7 +136,8 @@ def compare_models(
     held, x, single = _without_gaps(held, *_observations(held, observed))
     failed = _failed(held)
     rng = generator_of(random_seed)
-    held, near = screened(held, x) if not _of_sets(held) else (held, None)
+    of_sets = any(table.set_names for table in held.values())  # without distances before they are columns
+    held, near = (held, None) if of_sets else screened(held, x)
     held, x = columns_by_model(held, x)
     # Learnt at even odds, the prior multiplied afterwards: a rare model has as many rows to be learnt from.
     equal = np.full(len(names), 1 / len(names))
@@ -160,11 +161,6 @@ def compare_models(
         failed=failed,
     )
     return choice if prior is None else choice.with_prior(dict(zip(names, shares, strict=True)))
-
-
-def _of_sets(tables: dict[str, Any]) -> bool:
-    """Whether some statistics are data sets, whose distances nobody knows before they are columns."""
-    return any(table.set_names for table in tables.values())
 
 
 def _observations(tables: dict[str, ReferenceTable], observed: Any) -> tuple[np.ndarray, bool]:

@@ -17,7 +17,6 @@ class HeldOutProbabilities:
     """Probabilities of models for rows of the tables, by classifiers that had not seen them."""
 
     # Shapes: probabilities (r, models); model (r,); weights (r,).
-
     probabilities: np.ndarray
     model: np.ndarray
     weights: np.ndarray
@@ -95,7 +94,6 @@ class CrossValidated:
     """What classifiers that each lack a part of the rows say."""
 
     # Shapes: at_observed (folds, k, models); importance (d,).
-
     held_out: HeldOutProbabilities
     at_observed: np.ndarray
     importance: np.ndarray
@@ -105,8 +103,7 @@ class CrossValidated:
         around = self.at_observed - self.at_observed.mean(axis=0)
         # Each fit lacks one part, so that deviations are smaller than of samples.
         folds = len(around)
-        found: np.ndarray = np.sqrt((folds - 1) / folds * np.sum(around**2, axis=0))
-        return found
+        return np.sqrt((folds - 1) / folds * np.sum(around**2, axis=0))
 
 
 def cross_validate(

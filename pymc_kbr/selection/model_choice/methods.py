@@ -32,7 +32,6 @@ class Forest:
     """Shares of a forest's trees that vote for each model, half a tree added to each."""
 
     # Shapes: votes_out_of_bag_ (n, models).
-
     most_scored: ClassVar[int | None] = None
 
     def __init__(self, trees: int = 500) -> None:
@@ -106,8 +105,7 @@ class Evidence:
         # What no model can make says nothing about which it was.
         logs[np.all(logs == -np.inf, axis=1)] = 0.0
         logs = logs + self._log_shares
-        found: np.ndarray = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
-        return found
+        return np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
 
 
 def _log_evidence(fitted: KernelLikelihood, statistics: np.ndarray) -> np.ndarray:

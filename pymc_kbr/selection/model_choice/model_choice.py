@@ -15,7 +15,7 @@ import xarray as xr
 from pymc_kbr.arrays.arithmetic import default_arithmetic
 from pymc_kbr.arrays.refusals import generator_of, shown
 from pymc_kbr.posterior.arviz import pack
-from pymc_kbr.posterior.posterior import Shown
+from pymc_kbr.posterior.posterior import Display, Shown
 from pymc_kbr.selection.model_choice.held_out import HeldOutProbabilities
 from pymc_kbr.selection.model_choice.methods import Score
 from pymc_kbr.selection.model_choice.rows import check_prior
@@ -23,7 +23,7 @@ from pymc_kbr.selection.model_choice.rows import check_prior
 
 @default_arithmetic
 @dataclass(frozen=True, eq=False, repr=False)
-class ModelChoice:
+class ModelChoice(Display):
     """What `compare_models` found.
 
     Parameters
@@ -243,12 +243,6 @@ class ModelChoice:
             )
         return average_models(results, self.names, self.at_observed[0], parameters, random_seed)
 
-    def __repr__(self) -> str:
-        return self._shown().text()
-
-    def _repr_html_(self) -> str:
-        return self._shown().html()
-
     def _shown(self) -> Shown:
         table = self.summary()
         lines = [
@@ -275,8 +269,7 @@ class ModelChoice:
 
 def _reweighted(probabilities: np.ndarray, ratio: np.ndarray) -> np.ndarray:
     found = probabilities * ratio
-    total: np.ndarray = found / found.sum(axis=1, keepdims=True)
-    return total
+    return found / found.sum(axis=1, keepdims=True)
 
 
 # --- model averaging ---

@@ -31,7 +31,6 @@ class Rows:
     # the weights by which rows stand for all data, that of these rows zero.
 
     # Shapes: statistics (n, d); model (n,); weights (n,); own (n,); scored (n,).
-
     statistics: np.ndarray
     model: np.ndarray
     weights: np.ndarray
@@ -167,7 +166,6 @@ class Near:
     # kept, `share` what share of all models' rows is kept.
 
     # Shapes: statistics (m, d); ratio (m,); there (n,).
-
     statistics: np.ndarray
     ratio: np.ndarray
     there: np.ndarray
@@ -239,8 +237,7 @@ def _some_rows(table: ReferenceTable | StoredTable, rows: np.ndarray) -> Referen
 
 def _read(statistics: Any, rows: np.ndarray) -> np.ndarray:
     """Some rows (m, d), ascending, of an array or of a store."""
-    found: np.ndarray = statistics.at(rows) if hasattr(statistics, "at") else statistics[rows]
-    return found
+    return statistics.at(rows) if hasattr(statistics, "at") else statistics[rows]
 
 
 def _units(statistics: np.ndarray) -> np.ndarray:

@@ -96,9 +96,7 @@ def forward_batch(graph: ModelGraph) -> Program:
         for rv, v in zip(graph.free, graph.parameters.variables, strict=True)
     ]
     outputs = _batched(
-        [*graph.simulated, *graph.summaries],
-        dict(zip(graph.free, values, strict=True)),
-        values[0].shape[0],
+        [*graph.simulated, *graph.summaries], dict(zip(graph.free, values, strict=True)), values[0].shape[0]
     )
     return Program.make(values, outputs)
 
@@ -130,8 +128,7 @@ def impossible_where_refused(output: Variable) -> Variable:
             value, *conditions = node.inputs
             fine = pt.all([pt.all(condition) for condition in conditions])
             fgraph.replace(node.outputs[0], pt.switch(fine, value, -np.inf), import_missing=True)
-    found: Variable = fgraph.outputs[0]
-    return found
+    return fgraph.outputs[0]
 
 
 def _guarded(outputs: list[Variable]) -> list[Variable]:

@@ -1,10 +1,11 @@
-"""Observed variables whose density PyMC knows, beside a simulator: they are not simulated and matched."""
+"""Log densities that PyMC knows: of the prior, and of observed variables that are not simulated."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
+import pytensor
 from pymc.logprob.basic import conditional_logp
 from pymc.pytensorf import compile
 from pytensor import tensor as pt
@@ -14,10 +15,41 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.type import RandomType
 
 from pymc_kbr.simulation.model.graphs import impossible_where_refused, substitute
-from pymc_kbr.simulation.model.read import QUICK, ModelGraph
+from pymc_kbr.simulation.model.read import QUICK, ModelGraph, is_simulator
 
-LogLikelihood = Callable[[np.ndarray], np.ndarray]
-"""From parameters (n, p), in the model's own space, to log-likelihoods (n,)."""
+# --- the prior ---
+
+
+LogDensity = Callable[[np.ndarray], np.ndarray]
+"""From parameters (n, p), in the model's own space, to log densities (n,)."""
+
+
+def log_density_of(graph: ModelGraph, without: Sequence[Variable] = ()) -> LogDensity:
+    """From parameters (n, p), in the model's own space, to the log density of its prior (n,)."""
+    unknown = [rv.name for rv in graph.free if is_simulator(rv) and rv not in without]
+    if unknown:
+        raise NotImplementedError(f"{unknown} are simulators, of whose draws no density is known")
+    # The log density in the model's own space: of the values as they are, without transforms' Jacobians.
+    values = {rv: rv.type(f"{rv.name}_value") for rv in graph.free}
+    rest = [rv for rv in graph.free if rv not in without]
+    placed = dict(zip(rest, substitute(rest, {rv: values[rv] for rv in without}), strict=True))
+    try:
+        terms = conditional_logp({placed[rv]: values[rv] for rv in rest}) if rest else {}
+    except RuntimeError as error:  # PyMC's word for some of those that it cannot derive
+        raise NotImplementedError(str(error)) from error
+    total = pt.sum([pt.sum(terms[values[rv]]) for rv in rest]) if rest else pt.zeros(())
+    batched = {
+        value: pt.tensor(dtype=value.dtype, shape=(None, *value.type.shape)) for value in values.values()
+    }
+    density = vectorize_graph(impossible_where_refused(total), batched)
+    function = pytensor.function(list(batched.values()), density, mode=QUICK, on_unused_input="ignore")
+
+    def log_density(parameters: np.ndarray) -> np.ndarray:
+        parts = graph.parameters.split(parameters).values()
+        given = [np.asarray(part, dtype=rv.dtype) for part, rv in zip(parts, graph.free, strict=True)]
+        return np.broadcast_to(function(*given), (len(parameters),)).astype(float)
+
+    return log_density
 
 
 def known_log_likelihood(
@@ -25,7 +57,7 @@ def known_log_likelihood(
     *,
     # Densities of single values in memory at once.
     densities_at_once: int = 2**22,
-) -> LogLikelihood | None:
+) -> LogDensity | None:
     """The log-likelihood of what is known, with the model's Potentials; None where there is nothing."""
     potentials = list(graph.model.potentials)
     if not graph.known and not potentials:

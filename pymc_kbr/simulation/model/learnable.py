@@ -31,7 +31,7 @@ from pymc_kbr.simulation.model.graphs import IN_PYTHON
 from pymc_kbr.simulation.model.learned_simulator import register_learned
 from pymc_kbr.simulation.model.learned_variable import Likelihood
 from pymc_kbr.simulation.model.read import QUICK, copied, is_simulator
-from pymc_kbr.simulation.model.vector_simulator import function_of
+from pymc_kbr.simulation.model.simulators import function_of
 from pymc_kbr.tables.reference_table import ReferenceTable
 
 ROW_VARIABLE = "row_of_the_simulator"
@@ -247,7 +247,7 @@ class SimulatorRows:
 
 def read_simulators(model: pm.Model, trials: Collection[str] = ()) -> list[SimulatorRows]:
     """The simulators of a model, in its order."""
-    found = [rv for rv in dict.fromkeys(model.observed_RVs) if _simulates(rv)]
+    found = [rv for rv in dict.fromkeys(model.observed_RVs) if rv.owner is not None and is_simulator(rv)]
     names = [rv.name for rv in found]
     if not found:
         raise ValueError(
@@ -268,10 +268,6 @@ def read_simulators(model: pm.Model, trials: Collection[str] = ()) -> list[Simul
     for rv in found:
         _refuse_random_inputs(model, rv)
     return [_rows_of(rv, rv.name in trials) for rv in found]
-
-
-def _simulates(rv: Variable) -> bool:
-    return rv.owner is not None and is_simulator(rv)
 
 
 def _refuse_dependents(model: pm.Model, found: list[Variable]) -> None:
@@ -434,7 +430,8 @@ def replace_simulators(
     for rows, theta, value in zip(simulators, added[::2], added[1::2], strict=True):
         known = learned[rows.name]
         each = theta[:, known.columns] if rows.separate else theta[0, known.columns]
-        observed = value if _may_change(value) else value.eval(mode=QUICK)
+        may_change = any(isinstance(above, SharedVariable) for above in ancestors([value]))
+        observed = value if may_change else value.eval(mode=QUICK)
         dims = model.named_vars_to_dims.get(rows.name) if _keeps_shape(rows) else None
         register_learned(made, rows.name, known.likelihood, [each], observed, dims, outside=outside)
     return made
@@ -455,7 +452,3 @@ def _statistics(rows: SimulatorRows, value: Variable) -> Variable:
     core = value.type.ndim - rows.batch
     count = pt.prod([value.shape[axis] for axis in range(rows.batch)])
     return value.reshape((count, -1) if core else (count,))
-
-
-def _may_change(value: Variable) -> bool:
-    return any(isinstance(above, SharedVariable) for above in ancestors([value]))

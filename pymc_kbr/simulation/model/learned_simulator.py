@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -250,8 +251,7 @@ def _lapse(name: str, lapse: Any, likelihood: Any, names: Sequence[str] | None) 
         if not known or between[column] is None or ends.shape != (2,) or not ends[0] < ends[1]:
             raise ValueError(
                 f"a lapse of {name!r} has the range {shown(statistic)}: {shown(given)}; it must be a "
-                f"continuous one of {list(names or range(len(values)))}, and two numbers, the lower one "
-                "first"
+                f"continuous one of {list(names or range(len(values)))}, and two numbers, the lower one first"
             )
         between[column] = float(ends[0]), float(ends[1])
     discrete = tuple(
@@ -472,7 +472,7 @@ def parameter_rows(
     tensors = [_tensor(name, place, parameter) for place, parameter in enumerate(ordered)]
     shapes = _shapes(tensors)
     cores = _core_dimensions(name, shapes, size, columns)
-    widths = [_product(shape[len(shape) - core :]) for shape, core in zip(shapes, cores, strict=True)]
+    widths = [math.prod(shape[len(shape) - core :]) for shape, core in zip(shapes, cores, strict=True)]
     if sum(widths) != size:
         raise ValueError(
             f"the parameters of {name!r}, of shapes {shapes}, are {sum(widths)} columns; its likelihood was "
@@ -550,9 +550,8 @@ def _of_dict(
         expected, owner = known.expected(given), "the likelihood"
     else:
         raise ValueError(
-            f"the parameters of {name!r} are given by the names {list(given)}, and those of the "
-            "likelihood are not known; pass the table that it was fitted to as `table`, or the "
-            "parameters in its order"
+            f"the parameters of {name!r} are given by the names {list(given)}, and those of the likelihood "
+            "are not known; pass the table that it was fitted to as `table`, or the parameters in its order"
         )
     if set(given) != set(expected):
         raise ValueError(
@@ -614,10 +613,3 @@ def _shapes(tensors: list[Variable]) -> list[tuple[int, ...]]:
         return [tensor.type.shape for tensor in tensors]
     values = pytensor.function([], [tensor.shape for tensor in tensors], mode=QUICK)()
     return [tuple(int(length) for length in value) for value in values]
-
-
-def _product(lengths: tuple[int, ...]) -> int:
-    product = 1
-    for length in lengths:
-        product *= length
-    return product

@@ -18,7 +18,6 @@ OUTSIDE = ("-inf", "extrapolate")
 SIGNATURES = {"one": "(g,p),(n)->(d)", "rows": "(g,p),(n)->(n,d)", "numbers": "(g,p),(n)->(n)"}
 """How the value lies: one observation (d,), rows of them (n, d), or, where d = 1, a number a row (n,)."""
 
-
 WITH_LAPSES = {layout: signature.replace("->", ",(g)->") for layout, signature in SIGNATURES.items()}
 """The same, with a probability of a lapse for each set of parameters."""
 
@@ -27,7 +26,6 @@ class Likelihood(Protocol):
     """What a variable asks of a fitted likelihood of d statistics given p parameters."""
 
     # Shapes: simulated_range_ (2, p).
-
     parameters_size: int
     statistics_size: int
     simulated_range_: np.ndarray

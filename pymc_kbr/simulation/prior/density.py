@@ -9,9 +9,8 @@ from pymc.logprob.basic import conditional_logp
 from pytensor.graph.basic import Variable as GraphVariable
 
 from pymc_kbr.simulation.model.graphs import substitute
-from pymc_kbr.simulation.model.known import known_log_likelihood
+from pymc_kbr.simulation.model.known import LogDensity, known_log_likelihood, log_density_of
 from pymc_kbr.simulation.model.read import ModelGraph, is_simulator, read_model, read_prior
-from pymc_kbr.simulation.prior.log_density import LogDensity, log_density_of
 from pymc_kbr.simulation.prior.support import says_its_support
 from pymc_kbr.tables.reference_table import ReferenceTable
 

@@ -11,17 +11,16 @@ from pymc.distributions.multivariate import _LKJCholeskyCovRV
 
 from pymc_kbr.arrays.bijections import DrawnRange, Interval
 from pymc_kbr.arrays.support import Block, Inside, Support
-from pymc_kbr.simulation.model.known import LogLikelihood
+from pymc_kbr.simulation.model.known import LogDensity, log_density_of
 from pymc_kbr.simulation.model.read import ModelGraph
 from pymc_kbr.simulation.prior.density import without_density
-from pymc_kbr.simulation.prior.log_density import LogDensity, log_density_of
 from pymc_kbr.simulation.prior.support import fit_affine, prior_support, says_its_support
 
 Holds = Callable[[np.ndarray], np.ndarray]
 """From parameters (n, p) to a bool (n,) each: whether the prior has mass there."""
 
 
-def support_of_model(graph: ModelGraph, draws: np.ndarray, log_known: LogLikelihood | None = None) -> Support:
+def support_of_model(graph: ModelGraph, draws: np.ndarray, log_known: LogDensity | None = None) -> Support:
     """The support of a model's prior: from transforms, and where these do not say it from the density."""
     # Shapes: draws (n, p).
     support = prior_support(graph, draws)

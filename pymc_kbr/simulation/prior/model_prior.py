@@ -8,10 +8,9 @@ import numpy as np
 import pymc as pm
 
 from pymc_kbr.arrays.support import Support
-from pymc_kbr.simulation.model.known import known_log_likelihood
+from pymc_kbr.simulation.model.known import known_log_likelihood, log_density_of
 from pymc_kbr.simulation.model.read import ModelGraph, read_model, read_prior
 from pymc_kbr.simulation.prior.draws import DrawnPrior, PriorSampler
-from pymc_kbr.simulation.prior.log_density import log_density_of
 from pymc_kbr.simulation.prior.mass import support_of_model
 from pymc_kbr.simulation.prior.support import says_its_support
 from pymc_kbr.simulation.streams import entropy_of
@@ -25,7 +24,6 @@ class ModelPrior:
 
     # Shapes: draws (l, p).
     # draws: In the order of the parameters that was asked for.
-
     draws: np.ndarray
     support: Support
     _graph: ModelGraph

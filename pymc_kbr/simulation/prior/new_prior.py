@@ -23,7 +23,6 @@ class NewPrior:
     """Another prior of a table's parameters."""
 
     # Shapes: draws (l, p); ratio (n,), or None.
-
     draws: np.ndarray
     support: Support
     ratio: np.ndarray | None
@@ -80,8 +79,7 @@ def _exact_ratio(new: ModelPrior, old: ModelPrior, table: ReferenceTable) -> np.
     log_ratio[~new.support.contains(table.parameters)] = -np.inf
     if not np.any(np.isfinite(log_ratio)):
         return np.zeros(len(log_ratio))
-    found: np.ndarray = np.exp(log_ratio - log_ratio.max())
-    return found
+    return np.exp(log_ratio - log_ratio.max())
 
 
 def _refuse_points(draws: np.ndarray, table: ReferenceTable) -> None:

@@ -23,12 +23,9 @@ class Proposal:
     """A normal mixture in the free space of a support, mixed with the prior."""
 
     # Shapes: weights (k,); means (k, q); covariances (k, q, q); free_range (2, q).
-    # weights: Of sum one.
-    # support: Of the prior.
     # prior_share: Of the draws, at regular places, are from the prior.
     # notes: What else is kept with it in a store.
     # free_range: In the free space, the ends between which the mixture is drawn from.
-
     weights: np.ndarray
     means: np.ndarray
     covariances: np.ndarray

@@ -30,8 +30,8 @@ from pymc_kbr.arrays.bijections import (
 )
 from pymc_kbr.arrays.support import Block, Support, repeats
 from pymc_kbr.simulation.model.graphs import substitute
+from pymc_kbr.simulation.model.known import log_density_of
 from pymc_kbr.simulation.model.read import QUICK, ModelGraph, is_simulator
-from pymc_kbr.simulation.prior.log_density import log_density_of
 from pymc_kbr.tables.columns import Variable
 
 

@@ -12,8 +12,8 @@ from pymc_kbr.arrays.bijections import LARGEST_BOUND, Interval, Step
 from pymc_kbr.arrays.refusals import shown
 from pymc_kbr.arrays.rows import as_rows
 from pymc_kbr.arrays.support import Block, Support
+from pymc_kbr.simulation.model.known import LogDensity
 from pymc_kbr.simulation.prior.draws import PriorSampler
-from pymc_kbr.simulation.prior.log_density import LogDensity
 from pymc_kbr.simulation.streams import PILOT_STREAM, PRIOR_STREAM, ROWS_A_STREAM, streams
 from pymc_kbr.tables.columns import Columns
 
@@ -128,7 +128,8 @@ class TruncatedSampler:
         pilot = self._between(rng, pilots)
         # A density that is largest in a corner is seldom met by points inside.
         if support.size <= most_with_corners:
-            pilot = np.vstack([pilot, self._lower + (self._upper - self._lower) * _corners(support.size)])
+            corners = np.indices((2,) * support.size).reshape(support.size, -1).T
+            pilot = np.vstack([pilot, self._lower + (self._upper - self._lower) * corners])
         density = self._log_density(pilot)
         # The largest density met stands for the largest there is; `account` says how often it did not.
         self._bound = float(density.max())
@@ -184,8 +185,3 @@ class TruncatedSampler:
 
     def _between(self, rng: np.random.Generator, count: int) -> np.ndarray:
         return rng.uniform(self._lower, self._upper, size=(count, len(self._lower)))
-
-
-def _corners(size: int) -> np.ndarray:
-    """All corners of the unit cube, shape (2**size, size)."""
-    return np.indices((2,) * size).reshape(size, -1).T

@@ -34,7 +34,6 @@ class Chunk:
     """The outcome of some consecutive rows."""
 
     # Shapes: statistics (c, d).
-
     start: int
     statistics: np.ndarray
     failures: tuple[tuple[int, str], ...] = ()

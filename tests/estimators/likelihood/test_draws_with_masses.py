@@ -11,12 +11,7 @@ import pymc_kbr as pk
 from pymc_kbr.arrays.exchangeable import Atoms
 from pymc_kbr.estimators.likelihood import conditional_mixture
 from pymc_kbr.estimators.likelihood.basis import Landmarks
-from pymc_kbr.estimators.likelihood.exchangeable import (
-    ElementUnits,
-    Exchangeable,
-    Masses,
-    OrderStatistics,
-)
+from pymc_kbr.estimators.likelihood.exchangeable import ElementUnits, Exchangeable, Masses, OrderStatistics
 from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation
 
 E = 10
@@ -57,11 +52,7 @@ def graded_log(theta, x):
     return np.log(upper - np.where(x == 0, 0.0, norm.cdf(x - 0.5, middle)))
 
 
-LAWS = {
-    "clipped": (clipped, clipped_log),
-    "hurdle": (hurdle, hurdle_log),
-    "graded": (graded, graded_log),
-}
+LAWS = {"clipped": (clipped, clipped_log), "hurdle": (hurdle, hurdle_log), "graded": (graded, graded_log)}
 
 
 @pytest.fixture(scope="module", params=LAWS)
@@ -181,12 +172,7 @@ def test_masses_and_density_sum_to_one(bent):
 
 @pytest.mark.parametrize(
     ("kept", "data"),
-    [
-        ([0, 3], [-1.0, 0.5]),
-        ([1, 2], [0.5, 0.5]),
-        ([0, 2], [-1.0, 2.0]),
-        ([1, 3], [-0.3, 0.7]),
-    ],
+    [([0, 3], [-1.0, 0.5]), ([1, 2], [0.5, 0.5]), ([0, 2], [-1.0, 2.0]), ([1, 3], [-0.3, 0.7])],
 )
 def test_missing_sorted_draws_are_integrated_out(kept, data):
     """Two of four, by sums over their values and a fine grid between."""

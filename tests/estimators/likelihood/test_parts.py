@@ -19,16 +19,9 @@ from pymc_kbr.estimators.likelihood.autoregressive import _lagged, _pairs
 from pymc_kbr.estimators.likelihood.basis import ParameterScale
 from pymc_kbr.estimators.likelihood.conditional_mean import regress, regress_weighted
 from pymc_kbr.estimators.likelihood.normal_mixture import NormalMixture, ResidualShape, fit_mixture, fit_shape
-from pymc_kbr.estimators.likelihood.prior_density import (
-    Flat,
-    Range,
-    ValueShares,
-    range_of,
-)
+from pymc_kbr.estimators.likelihood.prior_density import Flat, Range, ValueShares, range_of
 from pymc_kbr.estimators.likelihood.prior_density import MarginMixture as Margin
-from pymc_kbr.estimators.likelihood.prior_density import (
-    fit_mixture as fit_margin,
-)
+from pymc_kbr.estimators.likelihood.prior_density import fit_mixture as fit_margin
 from pymc_kbr.estimators.likelihood.smooth_function import Inputs
 from pymc_kbr.estimators.likelihood.spread import LARGEST_LOG, Below, factor_at
 from pymc_kbr.estimators.likelihood.tempered import (

@@ -36,9 +36,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--again", action="store_true", help="models that have a line, too")
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
-        "--record",
-        action="store_true",
-        help="into results.csv and the README, beside this file",
+        "--record", action="store_true", help="into results.csv and the README, beside this file"
     )
     where.add_argument("--output", type=Path, help="into this file; else one for temporary files")
     return parser.parse_args()
