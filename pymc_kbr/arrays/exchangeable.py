@@ -17,6 +17,8 @@ class Atoms(NamedTuple):
     # Shapes: values (v,).
     values: np.ndarray
     rounding: float
+    higher: bool = False
+    """Whether the last one stands for all that are higher, as of counts."""
 
     @classmethod
     def of(
@@ -39,7 +41,9 @@ class Atoms(NamedTuple):
         common = (counts > 1) & (counts > MOST_EQUAL * statistics.size)
         rest = counts[~common]
         if np.sum(common) > most_atoms or np.sum(rest[rest > 1]) > tied_share * rest.sum():
-            return cls(_lattice(values, most_counts), rounding)
+            lattice = _lattice(values, most_counts)
+            beyond = np.sum(counts[values > lattice[-1]]) if len(lattice) else 0
+            return cls(lattice[: 0 if beyond > MOST_EQUAL * statistics.size else None], rounding, True)
         return cls(values[common], rounding)
 
     def number(self, numbers: np.ndarray) -> np.ndarray:
@@ -47,7 +51,10 @@ class Atoms(NamedTuple):
         if not len(self.values):
             return np.zeros(numbers.shape, dtype=int)
         nearest = np.searchsorted((self.values[1:] + self.values[:-1]) / 2, numbers)
-        return np.where(np.abs(numbers - self.values[nearest]) <= self.rounding, nearest, len(self.values))
+        there = np.abs(numbers - self.values[nearest]) <= self.rounding
+        if self.higher:
+            there |= numbers > self.values[-1]
+        return np.where(there, nearest, len(self.values))
 
     def hold(self, numbers: np.ndarray) -> np.ndarray:
         """Which of the numbers, of any shape, have one of these values."""
@@ -65,16 +72,17 @@ def _lattice(
     # Of a step: units are rounded.
     most_off: float = 1e-6,
 ) -> np.ndarray:
-    """All points of the lattice that distinct values (v,) lie on; none where there are more, or is none."""
+    """The lowest points, at most so many, of the lattice of distinct values (v,); none where there is none."""
     step = float(np.diff(values).min()) if len(values) > 1 else 0.0
-    if step == 0.0 or values[-1] - values[0] > (most - 0.5) * step:
+    if step == 0.0:
         return values[:0]
     places = np.rint((values - values[0]) / step)
     step = float(values[-1] - values[0]) / float(places[-1])
     if np.any(np.abs((values - values[0]) / step - places) > most_off):
         return values[:0]
-    lattice = values[0] + step * np.arange(places[-1] + 1)
-    lattice[places.astype(int)] = values
+    lattice = values[0] + step * np.arange(min(places[-1] + 1, most))
+    there = places < most
+    lattice[places[there].astype(int)] = values[there]
     return lattice
 
 

@@ -35,7 +35,7 @@ ALIKE = {
     "of five values": np.clip(np.round(MIDDLE + NOISE), -2, 2),
     "counts": RNG.poisson(3.0, size=(N, D)).astype(float),
     "counts, mostly few": RNG.poisson(0.2, size=(N, D)).astype(float),
-    "rounded": np.round(MIDDLE + NOISE, 2),
+    "rounded": np.round(MIDDLE + NOISE, 1),
 }
 OTHERS = {
     "a trend": MIDDLE + TIMES + 3 * NOISE,
@@ -54,6 +54,7 @@ OTHERS = {
     ),
     "censored, each at a limit of its own": np.minimum(MIDDLE + NOISE, 1 + 0.05 * np.arange(D)),
     "a censored series": np.minimum(MIDDLE + autoregression(0.5), 1.0),
+    "rounded to a thousandth": np.round(MIDDLE + NOISE, 3),
     "sorted counts": np.sort(RNG.poisson(3.0, size=(N, D)), axis=1).astype(float),
     "one row of many not sorted": np.vstack([np.sort(NOISE[1:], axis=1), NOISE[:1]]),
 }

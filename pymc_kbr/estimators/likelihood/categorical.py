@@ -218,6 +218,7 @@ def fit_part(
     rng: np.random.Generator,
     effort: Effort,
     of: np.ndarray | None = None,
+    around: np.ndarray | None = None,
     *,
     # Units that are counted and that are not, and one more of each for each input, that a function takes.
     fewest_of_a_kind: int = 5,
@@ -239,7 +240,14 @@ def fit_part(
     unit = 1 / np.sqrt(share * (1 - share))
     landmarks = inputs.rows(rng.permutation(n)[: effort.landmarks])
     shares = count if of is None else count / of
-    kernel, _ = choose_kernel(inputs, unit * (shares - share), rng, effort=effort)
+    targets, deviations = unit * (shares - share), None
+    if around is not None:
+        # As a step of Newton's has them: logits, whose error is that of a share over its slope.
+        middle = expit(around)
+        slope = middle * (1 - middle)
+        targets, unit = around + (shares - middle) / slope, 1.0
+        deviations = 1 / np.sqrt(slope * (1 if of is None else of))
+    kernel, _ = choose_kernel(inputs, targets, rng, effort=effort, deviations=deviations)
     some = np.sort(rng.permutation(n)[:rows_for_size])
     # An indicator's deviation is a share's p (1 - p) times a logit's.
     basis = WhitenedBasis(kernel, inputs.rows(some), landmarks).larger(unit)

@@ -256,8 +256,7 @@ class Masses(NamedTuple):
     def at(self, points: Any, xp: Any = np) -> list[Any]:
         """Which elements, of any shape, have each of the values."""
         found = [abs(points - float(value)) <= self.atoms.rounding for value in self.atoms.values]
-        if self.levels is not None:
-            # Or higher: what is left.
+        if self.atoms.higher:
             found[-1] = points >= float(self.atoms.values[-1]) - self.atoms.rounding
         return found
 
@@ -349,8 +348,8 @@ def _fit_counts(
     rng: np.random.Generator,
     effort: Effort,
     *,
-    # Counts of a row at which it is asked how many of its elements are higher.
-    counts_of_a_row: int = 3,
+    # Counts of a row, on average, at which it is asked how many of its elements are higher.
+    counts_of_a_row: int = 4,
 ) -> Masses:
     """Fit one function of the parameters and the count to how many elements of a row are higher."""
     # Shapes: number (n, e).
@@ -358,14 +357,14 @@ def _fit_counts(
     reached = counted(number, last + 1)[:, ::-1].cumsum(axis=1)[:, ::-1]
     levels = np.log1p(np.arange(last))
     levels = (levels - levels.mean()) / max(levels.std(), 1e-300)
-    asked = rng.random((len(number), last)) * (reached[:, :last] > 0)
-    rows = np.repeat(np.arange(len(number)), min(counts_of_a_row, last))
-    places = np.argsort(-asked, axis=1)[:, : min(counts_of_a_row, last)].reshape(-1)
-    there = asked[rows, places] > 0
-    rows, places = rows[there], places[there]
+    # Whatever the row: those that are asked of it must not depend on where its elements end.
+    there = reached[:, :last] > 0
+    rows, places = np.nonzero(there & (rng.random(there.shape) < counts_of_a_row * len(number) / there.sum()))
     inputs = Inputs(theta[rows], levels[places, None])
     beyond, of = reached[rows, places + 1], reached[rows, places]
-    logit, _ = fit_part(inputs, beyond, inputs, rng, effort, of)
+    # A share that is nearly linear may have a logit that is bent: the kernel is chosen again, for logits.
+    _, logits = fit_part(inputs, beyond, inputs, rng, effort, of)
+    logit, _ = fit_part(inputs, beyond, inputs, rng, effort, of, logits)
     return Masses(atoms, (logit,), (-np.inf, np.inf), 0.0, levels)
 
 
