@@ -72,7 +72,7 @@ def _lattice(
     # Of a step: units are rounded.
     most_off: float = 1e-6,
 ) -> np.ndarray:
-    """The lowest points, at most so many, of the lattice of distinct values (v,); none where there is none."""
+    """The lowest points, at most so many, of the lattice of distinct values (v,), if there is one."""
     step = float(np.diff(values).min()) if len(values) > 1 else 0.0
     if step == 0.0:
         return values[:0]
@@ -114,7 +114,12 @@ def seems_exchangeable(
     discrete = atoms.hold(ordered)
     if atoms.share_of_equal(ordered) > MOST_EQUAL or 0 < np.sum(~discrete) < fewest_numbers:
         return False
-    if np.array_equal(ordered, rows) and not discrete.all():
+    if np.array_equal(ordered, rows) and (atoms.higher or not discrete.all()):
+        if atoms.higher:
+            # Draws of counts, spread evenly up to the next one, are draws of a density.
+            step = atoms.values[1] - atoms.values[0] if len(atoms.values) > 1 else 0.0
+            ordered = np.sort(ordered + step * np.random.default_rng(20).random(ordered.shape), axis=1)
+            discrete = np.zeros(ordered.shape, dtype=bool)
         return _spaced_as_draws(ordered, discrete)
     rows = rows[:, np.linspace(0, d - 1, min(d, most_columns)).astype(int)]
     # Of ranks, so that no tail decides; from each row's mean, as the parameters move all its values.

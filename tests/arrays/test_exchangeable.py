@@ -34,6 +34,7 @@ ALIKE = {
     "with zeros": np.where(RNG.random((N, D)) < 0.3, 0.0, MIDDLE + NOISE),
     "of five values": np.clip(np.round(MIDDLE + NOISE), -2, 2),
     "counts": RNG.poisson(3.0, size=(N, D)).astype(float),
+    "sorted counts": np.sort(RNG.poisson(np.exp(MIDDLE), size=(N, D)), axis=1).astype(float),
     "counts, mostly few": RNG.poisson(0.2, size=(N, D)).astype(float),
     "rounded": np.round(MIDDLE + NOISE, 1),
 }
@@ -55,7 +56,10 @@ OTHERS = {
     "censored, each at a limit of its own": np.minimum(MIDDLE + NOISE, 1 + 0.05 * np.arange(D)),
     "a censored series": np.minimum(MIDDLE + autoregression(0.5), 1.0),
     "rounded to a thousandth": np.round(MIDDLE + NOISE, 3),
-    "sorted counts": np.sort(RNG.poisson(3.0, size=(N, D)), axis=1).astype(float),
+    "every third of sorted counts": np.sort(RNG.poisson(90.0, size=(N, 3 * D)), axis=1)[:, 1::3].astype(
+        float
+    ),
+    "sorted, of four values": np.sort(RNG.integers(0, 4, size=(N, D)), axis=1).astype(float),
     "one row of many not sorted": np.vstack([np.sort(NOISE[1:], axis=1), NOISE[:1]]),
 }
 

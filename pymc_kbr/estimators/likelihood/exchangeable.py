@@ -123,6 +123,16 @@ class Exchangeable:
         if not self.in_order:
             return 0.0
         orders = float(gammaln(self.size + 1))
+        if self.masses is not None and self.masses.levels is not None and xp is np:
+            number = self.masses.number(flat)
+            counts = counted(number.reshape(-1, self.size), self.masses.size)
+            return orders - gammaln(counts + 1).sum(axis=1).reshape(number.shape[:-1])
+        if self.masses is not None and self.masses.levels is not None:
+            # The product of 1, 2, ... over what is equal: how many of those before it are.
+            before = np.tril(np.ones((self.size, self.size)), -1)
+            place, _ = self.masses.place(flat, xp)
+            same = xp.sum(before * xp.eq(place[..., :, None], place[..., None, :]), axis=-1)
+            return orders - xp.sum(xp.log1p(same), axis=-1)
         if self.masses is not None:
             for there in self.masses.at(flat, xp):
                 same = xp.sum(1.0 * there, axis=-1)
@@ -264,16 +274,16 @@ class Masses(NamedTuple):
         """The place of each element's value, of any shape; that after the last where it has a density."""
         if self.levels is None:
             return self.atoms.number(points)
-        place, there = self._place(points)
+        place, there = self.place(points)
         return np.where(there, place, self.size).astype(int)
 
     def of_counts(self, logs: Any, points: Any, xp: Any = np) -> Any:
         """Of the log probabilities (k, v) of counts those of points (k, m)."""
-        place, there = self._place(points, xp)
+        place, there = self.place(points, xp)
         found = logs[np.arange(len(logs))[:, None] if xp is np else xp.arange(logs.shape[0])[:, None], place]
         return xp.where(there, found, -np.inf)
 
-    def _place(
+    def place(
         self,
         points: Any,
         xp: Any = np,
