@@ -244,9 +244,9 @@ class KernelLikelihood(Estimator):
     ----------
     form : str
         "location_scale", "autoregressive", "diagonal_scale" (for many statistics), "exchangeable" (for
-        statistics that are independent draws of one distribution, in any order or sorted, which may have up
-        to five values with probabilities of their own, such as a limit of censored ones), "series" (for
-        the values of a stationary series, in their order), or "auto": that of the first two, or of
+        statistics that are independent draws of one distribution, in any order or sorted: counts, or
+        numbers of which up to five values have probabilities, such as a limit of censored ones),
+        "series" (for the values of a stationary series, in their order), or "auto": that of the first two, or of
         many statistics the third (of more than 250 that or "series"), under which held-out rows are denser;
         the second where a statistic has two to five values, whose probabilities it has, and there are twenty
         at most.
@@ -622,12 +622,12 @@ class KernelLikelihood(Estimator):
         atoms = None
         if isinstance(self.form_, Exchangeable) and self.form_.masses is not None and table.raw is not None:
             given, number = table.raw[:, fitted], self.form_.number(points)
+            values, rounding = self.form_.masses.atoms[:2]
+            number = np.where(points > values[-1] + rounding, len(values), number)
             # Of counts some may have been left out by chance: they lie evenly between the others.
             places, first = np.unique(number, return_index=True)
-            there = places < self.form_.masses.size
-            atoms = np.interp(
-                np.arange(self.form_.masses.size), places[there], given.reshape(-1)[first[there]]
-            )
+            there = places < len(values)
+            atoms = np.interp(np.arange(len(values)), places[there], given.reshape(-1)[first[there]])
         self._evaluation = Evaluation(self.form_, of_parameters, summary, outcome, structure, linear, atoms)
         self.conditions_ = self._columns_of_conditions(self._names_of(table), table.parameters.shape[1])
         if self.conditions_ is not None:

@@ -1,7 +1,6 @@
 """Independent counts: one distribution of all of them, a function of the parameters and of the count."""
 
 import numpy as np
-import pymc as pm
 import pytest
 from scipy import stats
 from scipy.special import gammaln
@@ -66,20 +65,6 @@ def test_draws_and_transforms_agree_with_the_simulator(learnt):
     assert learnt.transforms_pvalue_ > 1e-3
 
 
-def test_a_graph_has_the_same_densities_and_finite_gradients(learnt):
-    x = counts(np.array([[0.4], [2.0]]), np.random.default_rng(34))
-    x[1, 0] = 10_000.0  # higher than any: what is left beyond the last count
-    with pm.Model() as model:
-        theta = pm.Normal("theta", 1.0, 0.7)
-        pk.LearnedSimulator("x", learnt, theta, observed=x)
-    at = {"theta": 0.9}
-    expected = learnt.log_likelihoods([[0.9]], x)[0]
-    np.testing.assert_allclose(model.compile_logp(model["x"], sum=False)(at)[0], expected, rtol=1e-10)
-    gradient = model.compile_dlogp(model["theta"])(at)
-    up, down = (learnt.log_likelihoods([[0.9 + s]], x).sum() for s in (1e-5, -1e-5))
-    assert gradient[0] == pytest.approx((up - down) / 2e-5 - (0.9 - 1.0) / 0.49, rel=1e-4)
-
-
 def test_between_counts_there_is_nothing(learnt):
     x = counts(np.array([[1.0]]), np.random.default_rng(35))[0]
     with pytest.raises(ValueError, match="numbered 2 of observation 0"):
@@ -107,14 +92,9 @@ def test_sorted_counts_have_the_same_posterior_and_the_number_of_their_orders(le
         theta, np.sort(counts(theta, rng), axis=1), random_seed=1
     )
     assert in_order.form_.in_order
-    x = np.sort(counts(np.array([[0.4], [1.6]]), rng), axis=1)
+    x = np.sort(counts(np.array([[0.4]]), rng), axis=1)
     at = np.array([[0.5], [1.5]])
-    exact = log_probability(at, x[:1]).sum(axis=1)
-    found = in_order.log_likelihoods(at, x[:1])[:, 0] - exact
+    exact = log_probability(at, x).sum(axis=1)
+    found = in_order.log_likelihoods(at, x)[:, 0] - exact
     multinomial = gammaln(E + 1) - gammaln(np.unique(x[0], return_counts=True)[1] + 1).sum()
     np.testing.assert_allclose(found, multinomial, atol=0.5)  # what 4,000 rows leave
-    with pm.Model() as model:
-        mean = pm.Normal("theta", 1.0, 0.7)
-        pk.LearnedSimulator("x", in_order, mean, observed=x)
-    logs = model.compile_logp(model["x"], sum=False)({"theta": 0.9})[0]
-    np.testing.assert_allclose(logs, in_order.log_likelihoods([[0.9]], x)[0], rtol=1e-10)
