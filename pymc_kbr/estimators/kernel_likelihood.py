@@ -247,9 +247,9 @@ class KernelLikelihood(Estimator):
         statistics that are independent draws of one distribution, in any order or sorted: counts, or
         numbers of which up to five values have probabilities, such as a limit of censored ones),
         "series" (for the values of a stationary series, in their order), or "auto": that of the first two, or
-        of many statistics the third (of more than 250 that or "series"), under which held-out rows are denser;
-        the second where a statistic has two to five values, whose probabilities it has, and there are twenty
-        at most.
+        of many statistics the third (of more than 250 that or "series"), under which held-out rows are
+        denser; the second where a statistic has two to five values, whose probabilities it has, and there are
+        twenty at most.
     particles : int
         Draws of a posterior that `condition` makes; further ones repeat these, moved a little. `sample_abc`
         takes as many as draws are asked for, where these are more.
