@@ -85,9 +85,9 @@ class Exchangeable:
         if self.masses is None:
             values, slopes = measured(flat, *level, self.units, xp)
             return log_densities(self.parts_at(described, xp), values, xp) + slopes
-        logs = self.masses_at(described, xp)
         if self.masses.levels is not None:
-            return self.masses.of_counts(xp.concatenate(logs, axis=1), flat, xp)
+            return self.masses.of_counts(described[:, 2 + 3 * self.parts :], flat, xp)
+        logs = self.masses_at(described, xp)
         each = -np.inf + 0.0 * flat
         if self.parts:
             # Where there is no density, it is evaluated elsewhere: its slope is finite.
@@ -256,12 +256,21 @@ class Masses(NamedTuple):
 
     def logs(self, logits: Any, xp: Any = np) -> list[Any]:
         """Log probabilities (k, 1) of each value, and of the others together where these are."""
+        if self.levels is not None:
+            return np.split(self.logs_of_counts(logits, xp), self.size, axis=1)
         softplus = (lambda v: np.logaddexp(0.0, v)) if xp is np else xp.softplus
         reached, found = 0.0, []
-        for place in range(len(self.logits) if self.levels is None else len(self.levels)):
+        for place in range(len(self.logits)):
             found.append(reached - softplus(logits[:, place, None]))
             reached = reached - softplus(-logits[:, place, None])
         return [*found, reached]
+
+    def logs_of_counts(self, logits: Any, xp: Any = np) -> Any:
+        """The same in one array (k, v)."""
+        softplus = (lambda v: np.logaddexp(0.0, v)) if xp is np else xp.softplus
+        reached = -xp.cumsum(softplus(-logits), axis=1)
+        ended = xp.concatenate([-softplus(logits), 0.0 * logits[:, :1]], axis=1)
+        return ended + xp.concatenate([0.0 * logits[:, :1], reached], axis=1)
 
     def at(self, points: Any, xp: Any = np) -> list[Any]:
         """Which elements, of any shape, have each of the values."""
@@ -277,9 +286,9 @@ class Masses(NamedTuple):
         place, there = self.place(points)
         return np.where(there, place, self.size).astype(int)
 
-    def of_counts(self, logs: Any, points: Any, xp: Any = np) -> Any:
-        """Of the log probabilities (k, v) of counts those of points (k, m)."""
-        place, there = self.place(points, xp)
+    def of_counts(self, logits: Any, points: Any, xp: Any = np) -> Any:
+        """Log probabilities of points (k, m) by the logits (k, v - 1) of counts."""
+        (place, there), logs = self.place(points, xp), self.logs_of_counts(logits, xp)
         found = logs[np.arange(len(logs))[:, None] if xp is np else xp.arange(logs.shape[0])[:, None], place]
         return xp.where(there, found, -np.inf)
 
@@ -360,18 +369,27 @@ def _fit_counts(
     *,
     # Counts of a row, on average, at which it is asked how many of its elements are higher.
     counts_of_a_row: int = 4,
+    # Of all rows, and rows of which all counts are in memory.
+    most_asked: int = 100_000,
+    rows_at_once: int = 10_000,
 ) -> Masses:
     """Fit one function of the parameters and the count to how many elements of a row are higher."""
     # Shapes: number (n, e).
     last = len(atoms.values) - 1
-    reached = counted(number, last + 1)[:, ::-1].cumsum(axis=1)[:, ::-1]
     levels = np.log1p(np.arange(last))
     levels = (levels - levels.mean()) / max(levels.std(), 1e-300)
     # Whatever the row: those that are asked of it must not depend on where its elements end.
-    there = reached[:, :last] > 0
-    rows, places = np.nonzero(there & (rng.random(there.shape) < counts_of_a_row * len(number) / there.sum()))
+    count = min(counts_of_a_row * len(number), most_asked)
+    share = count / np.minimum(number.max(axis=1) + 1, last).sum()
+    asked = list[np.ndarray]()
+    for start in range(0, len(number), rows_at_once):
+        part = number[start : start + rows_at_once]
+        reached = counted(part, last + 1)[:, ::-1].cumsum(axis=1)[:, ::-1]
+        there = (reached[:, :last] > 0) & (rng.random((len(part), last)) < share)
+        rows, places = np.nonzero(there)
+        asked.append(np.stack([start + rows, places, reached[rows, places], reached[rows, places + 1]]))
+    rows, places, of, beyond = np.hstack(asked)
     inputs = Inputs(theta[rows], levels[places, None])
-    beyond, of = reached[rows, places + 1], reached[rows, places]
     # A share that is nearly linear may have a logit that is bent: the kernel is chosen again, for logits.
     _, logits = fit_part(inputs, beyond, inputs, rng, effort, of)
     logit, _ = fit_part(inputs, beyond, inputs, rng, effort, of, logits)
