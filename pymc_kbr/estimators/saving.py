@@ -96,6 +96,9 @@ RENAMED = {
 )
 """Classes of files of earlier versions that have another name now, or are in another folder."""
 
+SHORTER = {f"{LIKELIHOOD}.choice:Choice": 1}
+"""Named tuples that had one field more in files of earlier versions, and its place."""
+
 NAME = re.compile(
     rf"pymc_kbr\.({'|'.join(map(re.escape, PACKAGES_OF_VALUES))})(\.[a-z][a-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*"
 )
@@ -566,10 +569,19 @@ class _Reader:
                     return method
                 raise _Refused(f"names the method {str(name)[:80]!r}, which is not loaded")
             case {"named": name, "items": list(items)} if len(node) == 2:
-                cls = _value_class(name)
-                if not (_is_named_tuple(cls) and len(items) == len(cls._fields)):  # type: ignore[attr-defined]
+                cls: Any = _value_class(name)
+                fields = cls._fields if _is_named_tuple(cls) else ()
+                if name in SHORTER and len(items) == len(fields) + 1:
+                    del items[SHORTER[name]]
+                # What is new has a default.
+                more = [
+                    cls._field_defaults[field]
+                    for field in fields[len(items) :]
+                    if field in cls._field_defaults
+                ]
+                if not fields or len(items) + len(more) != len(fields):
                     raise _Refused(f"is broken: {name!r} is no tuple of {len(items)} fields")
-                return tuple.__new__(cls, [self.value(item) for item in items])
+                return tuple.__new__(cls, [*(self.value(item) for item in items), *more])
             case {"object": name, "state": dict(state)} if len(node) == 2:
                 return self._object(name, state, number)
         raise _Refused("is broken: it holds something of an unknown kind")
