@@ -126,10 +126,7 @@ def test_the_readme_has_the_recorded_table_of_all_models_and_what_it_says_of_the
     six = ("eight_groups", "summarised_series", "beside_normal", "raw_series", "g_and_k", "sinusoid")
     assert {verdicts[name] for name in six} == {"right"}
     assert "silent" not in verdicts.values()
-    assert {name for name, verdict in verdicts.items() if verdict == "warned"} == {
-        "change_point",
-        "overdispersed",
-    }
+    assert {name for name, verdict in verdicts.items() if verdict == "warned"} == {"change_point"}
     warned = {line.model for line in lines if line.warnings}
     assert not warned & set(six)
     assert scores.summary(lines).endswith("one core.")
