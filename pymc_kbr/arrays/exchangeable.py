@@ -42,8 +42,9 @@ class Atoms(NamedTuple):
         rest = counts[~common]
         if np.sum(common) > most_atoms or np.sum(rest[rest > 1]) > tied_share * rest.sum():
             lattice = _lattice(values, most_counts)
-            beyond = np.sum(counts[values > lattice[-1]]) if len(lattice) else 0
-            return cls(lattice[: 0 if beyond > MOST_EQUAL * statistics.size else None], rounding, True)
+            if len(lattice) and np.mean(statistics > lattice[-1] + rounding) > MOST_EQUAL:
+                lattice = lattice[:0]
+            return cls(lattice, rounding, higher=True)
         return cls(values[common], rounding)
 
     def number(self, numbers: np.ndarray) -> np.ndarray:

@@ -69,7 +69,7 @@ class Coarseness:
     simulations: float
     rows: int
     names: tuple[str, ...]
-    judge: str = "in one that is learnt from the rows nearest to it"
+    judge: str = "in one that is learnt from the simulations nearest to it"
     # Deviations between the means, and logarithm of the ratio of widths, from which a table is coarse: with
     # these `tests/statistical/coarse.py` finds 90% of the coarse tables, and calls 5% of the others coarse.
     most_moved: float = 0.7
@@ -108,7 +108,7 @@ class Coarseness:
         return (
             f"the table is too coarse for this posterior: {self.names[worst]!r} is {width} as {self.judge}, "
             "and the means are "
-            f"{moved:{'.1f' if moved < 1e6 else '.2g'}} deviations from each other; "
+            f"{moved:{'.1f' if moved < 1e6 else '.2g'}} standard deviations from each other; "
             f"{REMEDIES[remedy].format(many=many)}"
             f"{f'; there were no further rounds near the observation, since {ended}' if ended else ''}"
         )
@@ -208,7 +208,7 @@ def by_scores(
     widths = 1 / (1 - share + share * np.exp(-more))
     resized = -0.5 * np.log(widths @ (axes / unit) ** 2)
     simulations = region.simulations(table.parameters)
-    judge = "the scores of the rows nearest to it say"
+    judge = "the scores of the simulations nearest to it say"
     return Coarseness(np.abs(shift), resized, simulations, len(table), names, judge)
 
 

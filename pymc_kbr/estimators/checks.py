@@ -178,6 +178,18 @@ def warn_of_nearest_level(found: list[tuple[int, float, float]], names: Names) -
         )
 
 
+def warn_of_counts_above(found: list[tuple[int, float, float]], names: Names) -> None:
+    """Warn of counts above the highest one of a likelihood, which are read as that one or more."""
+    for column, value, last in dict.fromkeys(found):
+        warnings.warn(
+            f"the statistic {names.statistic(column)} is {value:.15g}, and the highest count of the learned "
+            f"likelihood is {last:.15g}: its likelihood is the probability of {last:.15g} or more; simulate "
+            "more, or, if the model cannot make this count, check the simulator",
+            PosteriorWarning,
+            stacklevel=users_line(),
+        )
+
+
 def check_scaled(
     scaled: np.ndarray,
     x: np.ndarray,

@@ -31,6 +31,7 @@ from pymc_kbr.estimators.checks import (
     beyond,
     check_scaled,
     impossible,
+    warn_of_counts_above,
     warn_of_impossible,
     warn_of_nearest_level,
 )
@@ -1133,6 +1134,7 @@ class KernelLikelihood(Estimator):
             return rows
         read, found = self._evaluation.nearest_level(rows)
         warn_of_nearest_level(found, self.names_)
+        warn_of_counts_above(self._evaluation.above_counts(rows), self.names_)
         return read
 
     def _near(self, rows: np.ndarray) -> np.ndarray:

@@ -214,6 +214,18 @@ class Evaluation:
                 replaced[row, column] = levels.values[numbers[row]]
         return replaced, found
 
+    def above_counts(self, statistics: np.ndarray) -> list[tuple[int, float, float]]:
+        """Columns of observations (n, d) that are above the highest count of draws, what they are, and it."""
+        form = self.form
+        if not isinstance(form, Exchangeable) or form.masses is None or not form.masses.atoms.higher:
+            return []
+        assert self.atoms is not None
+        assert isinstance(self.of_statistics, Scaler)
+        places = form.atoms_above(self.of_statistics.transform(statistics))
+        columns = np.flatnonzero(self.of_statistics.kept)[places[:, 1]]
+        values = statistics[places[:, 0], columns]
+        return [(int(j), float(v), float(self.atoms[-1])) for j, v in zip(columns, values, strict=True)]
+
     def log_density(self, described: Any, prepared: Prepared, xp: Any = np) -> Any:
         """Log densities (n,) of n observations, each under its own row of `described` (n, w)."""
         logs = self._logs(described, prepared.points, xp) + prepared.log_volume

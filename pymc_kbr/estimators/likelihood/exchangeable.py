@@ -199,6 +199,12 @@ class Exchangeable:
         """The place of the value with a probability that each element has; that after the last of others."""
         return np.zeros(points.shape, dtype=int) if self.masses is None else self.masses.number(points)
 
+    def atoms_above(self, points: np.ndarray) -> np.ndarray:
+        """Rows and columns (m, 2) of elements (k, e) that are above the last value."""
+        assert self.masses is not None
+        last = self.masses.atoms.values[-1]
+        return np.argwhere((points > last) & ~np.isclose(points, last, rtol=1e-9))
+
     def check(self, points: np.ndarray) -> None:
         """Refuse observations (k, e) that no row is like."""
         if self.in_order and len(bad := np.argwhere(np.diff(points, axis=1) < 0)):

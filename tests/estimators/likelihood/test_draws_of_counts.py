@@ -1,5 +1,7 @@
 """Independent counts: one distribution of all of them, a function of the parameters and of the count."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -71,6 +73,17 @@ def test_between_counts_there_is_nothing(learnt):
         learnt.condition(np.where(np.arange(E) == 2, 1.5, x))
     with pytest.raises(ValueError, match="numbered 0 of observation 0"):
         learnt.condition(np.where(np.arange(E) == 0, -1.0, x))
+
+
+def test_a_count_above_all_is_read_as_the_highest_or_more_and_warned_of(learnt):
+    x = counts(np.array([[1.0]]), np.random.default_rng(38))[0]
+    highest = learnt.form_.masses.size - 1
+    above, last = np.where(np.arange(E) == 3, highest + 5, x), np.where(np.arange(E) == 3, highest, x)
+    with pytest.warns(pk.PosteriorWarning, match=f"the probability of {highest} or more"):
+        found = learnt.log_likelihoods([[1.0]], above[None])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_allclose(found, learnt.log_likelihoods([[1.0]], last[None]), rtol=1e-12)
 
 
 def test_missing_counts_are_left_out(learnt):
