@@ -336,8 +336,8 @@ def fit_masses(
     """Fit the logits by how many elements of a row have each value, of those that have none before."""
     # Shapes: theta (n, q); points (n, e).
     number = atoms.number(points)
-    if not np.any(number == len(atoms.values)) and len(atoms.values) > MOST_APART:
-        return _fit_counts(theta, number, atoms, rng, effort)
+    if atoms.higher and len(atoms.values) > 2:  # two values are one logit
+        return fit_counts(theta, number, atoms, rng, effort)
     left, logits = np.full(len(points), points.shape[1]), list[Logit]()
     whole = Inputs(theta, np.zeros((len(theta), 1)))
     others = points[number == len(atoms.values)]
@@ -362,18 +362,15 @@ def counted(number: np.ndarray, size: int) -> np.ndarray:
     return np.bincount(places, minlength=len(number) * size).reshape(len(number), size)
 
 
-MOST_APART = 5
-"""Values of which each has a logit of its own: as many as `Atoms.of` takes beside a density."""
-
-
-def _fit_counts(
+def fit_counts(
     theta: np.ndarray,
     number: np.ndarray,
     atoms: Atoms,
     rng: np.random.Generator,
     effort: Effort,
     *,
-    # Counts of a row, on average, at which it is asked how many of its elements are higher.
+    # Counts of a row, on average, at which it is asked how many of its elements are higher: see
+    # `tests.statistical.draws_of_counts`.
     counts_of_a_row: int = 4,
     # Of all rows, and rows of which all counts are in memory.
     most_asked: int = 100_000,
