@@ -284,7 +284,7 @@ def sample_abc(
             notes["recalibrated"] += f"; {less_far:.1%} of the draws less far, to stay in the prior's support"
     coarse = None
     try:
-        with working(progressbar, "Comparing with the rows nearest to the posterior"):
+        with working(progressbar, "Comparing with the simulations nearest to the posterior"):
             coarse = coarseness_of(fitted, posterior, table, known.log_prior, rng)
     except KeyboardInterrupt:
         interrupted.append("the check whether the table is too coarse was interrupted")
