@@ -173,3 +173,21 @@ def test_values_are_spread_at_a_share_of_the_way_through_their_cells(summary):
         atom = summary.cells[2]
         np.testing.assert_allclose(found[:, 2], [atom.lower[0] + 0.25 * (atom.upper[0] - atom.lower[0]), 0.7])
     assert spread_over(x.astype(int), summary.cells, 0.5).dtype == float
+
+
+@pytest.mark.parametrize("root_of_squares", [False, True])
+def test_uneven_values_stay_within_their_curves(root_of_squares):
+    # The gap above the lowest value is wider than most: its cell reaches further down than the usual one.
+    rng = np.random.default_rng(1)
+    theta = rng.normal(size=(3000, 1))
+    counts = rng.poisson(
+        np.exp((1.5 if root_of_squares else 1) * theta + rng.normal(size=(3000, 1))), (3000, 6)
+    )
+    x = np.sqrt(np.sum(counts**2, axis=1)) if root_of_squares else counts.std(axis=1)
+    summary = Transformed.fit(x[:, None], theta)
+    assert summary.curves[0].kind in ("log", "root")
+    coordinates = summary.transform(x[:, None])
+    for seed in range(20):
+        spread = summary.dequantised(coordinates, np.random.default_rng(seed))
+        assert np.isfinite(spread).all()
+        np.testing.assert_allclose(summary.backward(spread), x[:, None], rtol=1e-9, atol=1e-9)

@@ -433,7 +433,8 @@ def _candidates(column: np.ndarray, cell: Cells | None, lowest: float = np.inf) 
     if cell is not None:
         # A little below the first cell, in whose corner the logarithm else has no end.
         width = cell.spacing or float(np.median(cell.upper - cell.lower))
-        edge = lowest if not cell.spacing else cell.first_edge(lowest)
+        of_lowest = float(cell.ends(cell.nearest(column.min(keepdims=True)))[0][0])
+        edge = cell.first_edge(lowest) if cell.spacing else min(lowest, of_lowest)
         curves += [Curve("root", edge, unit), Curve("log", edge - width / 2, unit)]
     elif lowest > 0:
         curves += [Curve("root", 0.0, unit), Curve("log", 0.0, unit)]
