@@ -41,7 +41,8 @@ EMBEDDING_MODEL = "embedding/pymc_model.py"
 FRAMES = "arrays/frames.py"
 NETWORKS = "estimators/summaries/networks.py"
 PLOTTING = "arrays/plotting.py"
-OPTIONAL = {ARVIZ, CAUSAL, EMBEDDING_MODEL, FRAMES, NETWORKS, PLOTTING}
+SLOPES = "estimators/likelihood/slopes.py"
+OPTIONAL = {ARVIZ, CAUSAL, EMBEDDING_MODEL, FRAMES, NETWORKS, PLOTTING, SLOPES}
 """Files of array folders that are imported by themselves, by those who have more than arrays."""
 
 KNOW_PYMC = {ARVIZ, EMBEDDING_MODEL, "popgen/demography.py"}

@@ -20,6 +20,7 @@ from rich.progress import track
 from scipy.stats import gaussian_kde
 
 import pymc_kbr as pk
+from case_studies.coalescent.data import load_coalescent
 from case_studies.coalescent.model import coalescent_model, simulate_statistics
 from case_studies.destination import add_destination, folder_of
 from pymc_kbr.arrays import plotting as palette
@@ -31,15 +32,18 @@ import matplotlib.pyplot as plt
 HERE = Path(__file__).parent
 TRUTHS = {"slow": (3.5, 2.0), "middling": (6.0, 5.0), "fast": (8.5, 8.0)}
 STYLES: dict[str, tuple[str, Any]] = {
-    "rejection": (palette.GREY, ":"),
+    "rejection": (palette.BLACK, ":"),
     "nadaraya_watson": (palette.SKY, "--"),
     "conditional_mean": (palette.GREEN, "-."),
     "localised": (palette.BLUE, "-"),
     "kbr": (palette.PURPLE, (0, (5, 1))),
     "iw_kbr": (palette.ORANGE, (0, (3, 1, 1, 1))),
-    "kde": (palette.VERMILION, (0, (1, 1))),
+    "kde": (palette.GREY, (0, (1, 1))),
     "adjusted": (palette.BLACK, (0, (8, 2, 2, 2))),
 }
+DEFAULT, MANY = "default", "default, 100,000 simulations"
+"""What `sample_abc` takes; and with ten times as many simulations, in the place of the exact posterior."""
+
 DRAWS = 2000
 
 
@@ -52,13 +56,19 @@ def observations(random_seed: int) -> np.ndarray:
 
 
 def condition_all(
-    table: pk.ReferenceTable, observed: np.ndarray, random_seed: int
+    table: pk.ReferenceTable, observed: np.ndarray, random_seed: int, candidates: list[str] | None
 ) -> tuple[pd.DataFrame, dict[tuple[str, str], np.ndarray]]:
     """Every estimator on every observation: a tidy table, and the draws by estimator and sample."""
     rows, draws = [], {}
-    for name, cls in track(pk.ESTIMATORS.items(), "Conditioning every estimator"):
+    for name in track([*pk.ESTIMATORS, DEFAULT, MANY], "Conditioning every estimator"):
+        simulated = load_coalescent() if name == MANY else table
         started = time.perf_counter()
-        estimator = cls().fit(table, random_seed=random_seed)
+        if name in pk.ESTIMATORS:
+            estimator = pk.ESTIMATORS[name]().fit(simulated, random_seed=random_seed)
+        else:
+            estimator = pk.select(
+                simulated, candidates=candidates, random_seed=random_seed, progressbar=False
+            )
         fitted = time.perf_counter()
         posteriors = estimator.condition(observed)
         conditioned = time.perf_counter()
@@ -97,14 +107,22 @@ def plot_posteriors(draws: dict[tuple[str, str], np.ndarray], path: Path) -> Non
             zip(row, ("theta", "rho"), ((2, 10), (0, 10)), strict=True)
         ):
             grid = np.linspace(*bounds, 200)
-            for name, (colour, line) in STYLES.items():
+            for name in (*STYLES, DEFAULT, MANY):
                 # Reflected at the prior's edges, where the densities end.
                 drawn = draws[name, sample][:, i]
                 mirrored = np.concatenate([drawn, 2 * bounds[0] - drawn, 2 * bounds[1] - drawn])
                 width = 1.06 * drawn.std() * len(drawn) ** -0.2 / mirrored.std()
                 density = 3 * gaussian_kde(mirrored, bw_method=width)(grid)
-                axis.plot(grid, density, color=colour, linestyle=line, label=name.replace("_", " "))
-            axis.axhline(1 / (bounds[1] - bounds[0]), color=palette.PRIOR, zorder=0, label="prior")
+                if name == MANY:
+                    axis.fill_between(grid, density, color=palette.PRIOR, alpha=0.6, zorder=0, label=name)
+                elif name == DEFAULT:
+                    axis.plot(grid, density, color=palette.VERMILION, linewidth=2.5, label=name)
+                else:
+                    colour, line = STYLES[name]
+                    axis.plot(
+                        grid, density, color=colour, linestyle=line, linewidth=1, label=name.replace("_", " ")
+                    )
+            axis.axhline(1 / (bounds[1] - bounds[0]), color=palette.GREY, linewidth=0.8, label="prior")
             axis.axvline(truth[i], color=palette.TRUTH, linewidth=1, label="truth")
             axis.set(yticks=[], xlim=bounds, ylim=(0, None))
             if sample == list(TRUTHS)[-1]:
@@ -113,7 +131,7 @@ def plot_posteriors(draws: dict[tuple[str, str], np.ndarray], path: Path) -> Non
                 )
         row[0].set_ylabel(f"{sample} sample")
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=5, frameon=False, fontsize=9)
+    figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False, fontsize=9)
     figure.savefig(path, dpi=110)
     plt.close(figure)
 
@@ -148,7 +166,7 @@ def main() -> None:
 
     # Factorisations are rounded as BLAS divides them: on one thread alike, however many cores there are.
     with one_blas_thread():
-        results, draws = condition_all(table, observed, arguments.seed)
+        results, draws = condition_all(table, observed, arguments.seed, few)
     output = folder_of(arguments, HERE)
     results.round(4).to_csv(output / "results.csv", index=False)
     plot_posteriors(draws, output / "posteriors.png")

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from case_studies.speed.compilation import compilation
 from case_studies.speed.conditioning import (
     coalescent_arrays,
     exact_conditional_mean,
@@ -83,6 +84,7 @@ def groups(quick: bool, coal: Path | None) -> dict[str, Callable[[], Iterable[Ro
         "streaming": lambda: streaming(quick),
         "filtering": lambda: filtering(quick),
         "likelihoods": lambda: likelihoods(quick),
+        "compilation": lambda: () if quick else compilation(),
         "models": lambda: models(quick),
     }
 

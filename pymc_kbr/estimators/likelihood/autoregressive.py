@@ -615,6 +615,8 @@ class Conditional:
 
     def log_density(self, theta: Any, y: Any, past: Any, xp: Any = np, *, shared: bool = False) -> Any:
         """Log densities (k, r) of statistics (k, r), or of `shared` ones."""
+        if hasattr(xp, "operation"):
+            return xp.operation(self._slopes("density"), theta, y, y, y, past)
         z, log_deviation = self.standardised(theta, y, past, xp, shared=shared)
         if shared and xp is np:
             past = for_rows(past, len(theta))
@@ -632,6 +634,8 @@ class Conditional:
         between: bool = False,
     ) -> Any:
         """Log probabilities (k, r) of cells between `ends`; log densities at y where these are equal."""
+        if hasattr(xp, "operation"):
+            return xp.operation(self._slopes("either" if between else "mass"), theta, y, *ends, past)
         if shared and xp is np:
             y, *ends = (for_rows(each, len(theta)) for each in (y, *ends))  # type: ignore[assignment]
         z, half = self.standardised(theta, y, past, xp, shared=shared)
@@ -647,6 +651,12 @@ class Conditional:
         inside = mixture_log_mass(parts, lower, xp.where(cell, upper, lower + 1.0), xp)
         density = log_densities(parts, xp.where(cell, 0.0, z), xp) - half - float(np.log(self.scale))
         return xp.where(cell, inside, density)
+
+    def _slopes(self, kind: str) -> Any:
+        """Values with their derivatives: densities, probabilities, or either by the ends of cells."""
+        from pymc_kbr.estimators.likelihood.slopes import KINDS, ConditionalSlopes  # Numba is slow to import
+
+        return ConditionalSlopes(self, KINDS[kind])
 
     def distribution(self, theta: np.ndarray, y: np.ndarray, past: np.ndarray) -> np.ndarray:
         """Distribution functions (k,) of statistics (k,) given parameters (k, q) and the past (k, l)."""

@@ -36,6 +36,10 @@ class Logit(NamedTuple):
 
     def __call__(self, theta: Any, past: Any, xp: Any = np, *, shared: bool = False) -> Any:
         """Values (k, r): see `SmoothFunction`."""
+        if hasattr(xp, "operation"):
+            from pymc_kbr.estimators.likelihood.slopes import SmoothSlopes  # Numba is slow to import
+
+            return xp.clip(xp.operation(SmoothSlopes(self.function), theta, past), *self.range)
         return xp.clip(self.function(theta, past, xp, shared=shared), *self.range)
 
     def at(self, inputs: Inputs) -> np.ndarray:

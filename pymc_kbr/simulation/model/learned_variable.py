@@ -14,6 +14,9 @@ from pytensor.scalar import Cast
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.random.op import RandomVariable
 
+from pymc_kbr.simulation.model.differentiated import GraphFunctions, expressed
+
+GRAPH = GraphFunctions()
 OUTSIDE = ("-inf", "extrapolate")
 SIGNATURES = {"one": "(g,p),(n)->(d)", "rows": "(g,p),(n)->(n,d)", "numbers": "(g,p),(n)->(n)"}
 """How the value lies: one observation (d,), rows of them (n, d), or, where d = 1, a number a row (n,)."""
@@ -50,6 +53,39 @@ def simulated(likelihood: Likelihood, theta: Any, xp: Any = np) -> Any:
         return region.holds(theta, xp)
     lowest, highest = np.asarray(likelihood.simulated_range_, dtype=float)
     return xp.all((theta >= lowest) & (theta <= highest), axis=1)
+
+
+class Simulated(Op):
+    """Which parameters are where the simulations were: it has no gradient, and one operation is enough."""
+
+    def __init__(self, likelihood: Likelihood) -> None:
+        self.likelihood = likelihood
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Simulated) and self.likelihood is other.likelihood
+
+    def __hash__(self) -> int:
+        return hash((Simulated, id(self.likelihood)))
+
+    def make_node(self, theta: Variable) -> Apply:
+        """Of parameters (g, p), booleans (g,)."""
+        return Apply(self, [theta], [pt.bvector()])
+
+    def perform(self, node: Apply, inputs: list[np.ndarray], output_storage: list[list[Any]]) -> None:
+        """By NumPy."""
+        output_storage[0][0] = np.asarray(simulated(self.likelihood, inputs[0]), dtype=np.int8)
+
+    def infer_shape(self, *arguments: Any) -> list[Any]:
+        """One for each row of parameters."""
+        return [(arguments[-1][0][0],)]
+
+    def connection_pattern(self, node: Apply) -> list[list[bool]]:
+        """Nothing is differentiated."""
+        return [[False]]
+
+    def in_pytensor(self, theta: Variable) -> list[Variable]:
+        """The same as an expression."""
+        return [simulated(self.likelihood, theta, pt).astype("int8")]
 
 
 class Lapse(NamedTuple):
@@ -242,7 +278,7 @@ def learned_log_density(
     theta = theta.astype("float64")
     inside = None
     if op.outside == "-inf":
-        inside = simulated(op.likelihood, theta, pt)
+        inside = pt.neq(Simulated(op.likelihood)(theta), 0)
         # Outside, the formula is evaluated at the border: NaN there would reach the gradient inside.
         theta = pt.clip(theta, *map(pt.constant, np.asarray(op.likelihood.simulated_range_, dtype=float)))
     density, ends = _densities(op, value, theta, None if op.in_order else rows)
@@ -263,12 +299,12 @@ def _densities(
     name, likelihood, limits = value.name or op.name, op.likelihood, op.limits
 
     def of(evaluation: Any, prepared: Any, some: np.ndarray | None = None) -> Variable:
-        described = evaluation.describe(theta, xp=pt)
+        described = evaluation.describe(theta, xp=GRAPH)
         if rows is not None:
             described = described[rows if some is None else rows[some]]
         elif some is not None:
             described = described[some]
-        return evaluation.log_density(described, prepared, xp=pt)
+        return evaluation.log_density(described, prepared, xp=GRAPH)
 
     data = _constant(value)
     if data is None:
@@ -321,3 +357,6 @@ def _as_rows(op: LearnedSimulatorRV, value: Any) -> Any:
     if op.layout == "one":
         return value[None, :]
     return value if op.layout == "rows" else value[:, None]
+
+
+expressed(Simulated)
