@@ -27,6 +27,8 @@ class Atoms(NamedTuple):
         *,
         # As many as `Transformed.levels` takes for a statistic of few values: of more, each has a fit.
         most_atoms: int = 5,
+        # The same beside a density, where nothing else describes them.
+        most_amid_density: int = 20,
         # As of one statistic: see `Cells.of`.
         rounding_share: float = 1000 * np.finfo(float).eps,
         tied_share: float = 0.05,
@@ -40,8 +42,11 @@ class Atoms(NamedTuple):
         values, counts = values[last], np.diff(np.cumsum(counts)[last], prepend=0)
         common = (counts > 1) & (counts > MOST_EQUAL * statistics.size)
         rest = counts[~common]
-        if np.sum(common) > most_atoms or np.sum(rest[rest > 1]) > tied_share * rest.sum():
+        tied = np.sum(rest[rest > 1]) > tied_share * rest.sum()
+        if tied or np.sum(common) > most_atoms:
             lattice = _lattice(values, most_counts)
+            if not (tied or len(lattice)) and np.sum(common) <= most_amid_density:
+                return cls(values[common], rounding)
             if len(lattice) and np.mean(statistics > lattice[-1] + rounding) > MOST_EQUAL:
                 lattice = lattice[:0]
             return cls(lattice, rounding, higher=True)

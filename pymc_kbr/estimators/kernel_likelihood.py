@@ -1745,6 +1745,13 @@ class Start(NamedTuple):
     seed: int
     log_mass: float = 0.0
 
+    def fewer(self, most: int) -> Start:
+        """At most so many of the rows: where all weigh the same, any of them are draws of the prior."""
+        if len(self.rows) <= most or self.log_weights is not None:
+            return self
+        some = spread_out(len(self.rows), most)
+        return self._replace(rows=self.rows[some], described=self.described[some])
+
 
 def drawn_posteriors(
     evaluation: Evaluation,
@@ -1759,10 +1766,15 @@ def drawn_posteriors(
     most_in_part: int = 500,
     # The same where one statistic is evaluated after another, in smaller steps.
     most_of_conditionals: int = 2000,
+    # Densities of trials at the rows that a data set starts from; tests/statistical/start_rows.csv.
+    densities_at_start: int = 2_000_000,
+    fewest_rows: int = 5000,
 ) -> list[tuple[np.ndarray, dict[str, float]]]:
     """Draws (particles, p) for each observation, by tempered sequential Monte Carlo, and what is noted."""
     lost = [data.impossible for data in prepared]
     prepared = [data.of_the_rest() if off else data for data, off in zip(prepared, lost, strict=True)]
+    trials = max((len(data.points) for data in prepared), default=1)
+    start = start.fewer(max(fewest_rows, densities_at_start // max(1, trials)))
     in_part = most_in_part
     if isinstance(evaluation.form, Autoregressive):
         in_part = most_of_conditionals

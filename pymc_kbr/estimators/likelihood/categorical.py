@@ -230,6 +230,8 @@ def fit_part(
     rows_for_size: int = 2000,
     # How far logits go beyond those of the fitted rows.
     beyond: float = 1.0,
+    # Of a first guess: beyond, a share is one to all digits, and its slope zero.
+    largest_logit: float = 30.0,
 ) -> tuple[Logit, np.ndarray]:
     """The logit of the share of counts (n,) of `of` (n,), or a constant, and its values at rows left out."""
     n, units = len(count), len(count) if of is None else of.sum()
@@ -247,6 +249,7 @@ def fit_part(
     targets, deviations = unit * (shares - share), None
     if around is not None:
         # As a step of Newton's has them: logits, whose error is that of a share over its slope.
+        around = np.clip(around, -largest_logit, largest_logit)
         middle = expit(around)
         slope = middle * (1 - middle)
         targets, unit = around + (shares - middle) / slope, 1.0

@@ -84,7 +84,7 @@ are fewer.
 """
 
 ROWS_FOR_FORMS, MOST_COMPARED_ON = 2500, 1000
-"""Rows to which forms are fitted that are compared, and rows that they are compared on."""
+"""Rows to which forms are fitted that are compared, at least, and rows that they are compared on."""
 
 
 class Choice(NamedTuple):
@@ -107,6 +107,10 @@ def choose_form(
     *,
     # Of held-out rows together; of up to 250 statistics all rows are compared.
     values_compared: int = 250_000,
+    # Rows that forms are fitted to: which one is denser with few need not be with many;
+    # tests/statistical/trial_rows.csv.
+    share_for_forms: float = 0.25,
+    most_for_forms: int = 10_000,
 ) -> tuple[Choice, Form]:
     """Fit forms to some rows and take the one under which others are densest, as it was fitted to these."""
     # A form whose transforms of these rows are not uniform, on the whole or in halves of `every` parameter,
@@ -115,7 +119,8 @@ def choose_form(
     n, every = len(theta), theta if every is None else every
     order = rng.permutation(n)
     count = min(n // 5, MOST_COMPARED_ON, max(1, values_compared // points.shape[1]))
-    held_out, rest = order[:count], order[count : count + ROWS_FOR_FORMS]
+    rows = max(ROWS_FOR_FORMS, min(int(share_for_forms * n), most_for_forms))
+    held_out, rest = order[:count], order[count : count + rows]
     seeds = dict(zip(names, rng.integers(2**63, size=len(names)), strict=True))
 
     def fitted(name: str) -> tuple[Choice, Form, np.ndarray] | None:
