@@ -81,7 +81,15 @@ def test_counts_are_all_points_of_their_lattice():
     assert atoms.hold(x).all()
     assert not atoms.hold(np.array([0.25, np.nan])).any()
     assert len(Atoms.of(np.round(1e4 * NOISE)).values) == 0  # of too many
-    assert len(Atoms.of(RNG.choice([0.0, 1.0, np.pi, 4.0, 5.0, 6.0], size=(N, D))).values) == 0  # of none
+    uneven = np.sort(np.append(np.arange(25.0), np.pi))
+    assert len(Atoms.of(RNG.choice(uneven, size=(N, D))).values) == 0  # of none
+
+
+def test_uneven_values_have_probabilities_also_amid_a_density():
+    listed = np.array([-2.5, -1.1, -0.2, 0.3, 1.2, 2.4])
+    for share in (0.3, 1.0):
+        x = np.where(RNG.random((N, D)) < share, RNG.choice(listed, size=(N, D)), RNG.normal(size=(N, D)))
+        np.testing.assert_array_equal(Atoms.of(x).values, listed)
 
 
 @pytest.mark.parametrize("name", ALIKE)
