@@ -246,7 +246,7 @@ class KernelLikelihood(Estimator):
     form : str
         "location_scale", "autoregressive", "diagonal_scale" (for many statistics), "exchangeable" (for
         statistics that are independent draws of one distribution, in any order or sorted: counts, or
-        numbers of which up to five values have probabilities, such as a limit of censored ones),
+        numbers of which up to twenty values have probabilities, such as a limit of censored ones),
         "series" (for the values of a stationary series, in their order), or "auto": that of the first two, or
         of many statistics the third (of more than 250 that or "series"), under which held-out rows are
         denser; the second where a statistic has two to five values, whose probabilities it has, and there are
