@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
@@ -9,8 +10,11 @@ from pytensor.compile.mode import Mode
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.graph.traversal import ancestors
+from scipy.stats import norm
 
 import pymc_kbr as pk
+from pymc_kbr.estimators.likelihood import slopes
+from pymc_kbr.estimators.likelihood.normal_mixture import log_between
 from pymc_kbr.simulation.model.differentiated import DifferentiatedOp, GraphFunctions
 from tests.models import AS_WRITTEN
 
@@ -132,3 +136,60 @@ def test_other_data_are_evaluated_anew(learnt):
     others = compiled(theta, data.points[::-1])
     assert not np.allclose(others, expected)
     np.testing.assert_allclose(compiled(theta, data.points), expected, rtol=1e-12)
+
+
+def test_variables_that_are_replaced_later_are_differentiated(learnt):
+    likelihood, theta, x = learnt
+    with pm.Model() as model:
+        a, b = pm.Normal("a"), pm.Normal("b")
+        pm.Potential("y", pm.logp(pk.LearnedSimulator("z", likelihood, a, b, observed=x[0]), x[0]))
+    symbol, logs = expressions(likelihood, x[:1], pt)
+    expected = pytensor.grad(logs.sum(), symbol).eval({symbol: theta[:1]}, mode=AS_WRITTEN)
+    values = [model.rvs_to_values[model[name]] for name in "ab"]
+    (potential,) = model.logp(model.potentials, sum=False)
+    gradient = pytensor.function(values, pytensor.grad(potential.sum(), values), mode=AS_WRITTEN)
+    np.testing.assert_allclose(gradient(*theta[0]), expected[0], rtol=1e-9, atol=1e-9)
+
+
+def test_other_numbers_of_rows_are_refused(learnt):
+    likelihood, theta, x = learnt
+    symbol, points = pt.dmatrix("theta"), pt.dtensor3("points")
+    data = likelihood.prepare(x)
+    prepared = type(data)(points, pt.constant(data.log_volume))
+    logs = likelihood.log_density(likelihood.describe(symbol, GRAPH), prepared, GRAPH)
+    compiled = pytensor.function([symbol, points], logs, mode=AS_WRITTEN)
+    with pytest.raises(ValueError, match="shapes"):
+        compiled(theta, data.points[:3])
+
+
+def test_a_past_that_is_written_to_is_seen():
+    class Sum:
+        key = "sum"
+
+        def of_past(self, past):
+            return (past.sum(axis=2),)
+
+        def evaluate(self, theta, past, known, moving):
+            values = theta.sum(axis=1, keepdims=True) + known[0]
+            return values, np.ones((*values.shape, theta.shape[1]))
+
+    operation, storage = DifferentiatedOp(Sum(), moving=False), [[None], [None]]
+    theta, past = np.ones((2, 1)), np.zeros((1, 3, 1))
+    node = operation.make_node(pt.constant(theta), pt.constant(past))
+    for added in (0.0, 1.0, 2.0):
+        past[:] = added
+        operation.perform(node, [theta, past], storage)
+        np.testing.assert_array_equal(storage[0][0], np.full((2, 3), 1 + added))
+
+
+def test_slopes_of_a_normal_probability():
+    for lower, upper in [(-1.0, 2.0), (3.0, 3.5), (-20.0, -19.0), (-1e8, 0.3), (-2.0, 1e8)]:
+        found, by_lower, by_upper = slopes.log_between(lower, upper)
+        expected = float(log_between(lower, upper))
+        densities = np.exp(norm.logpdf([lower, upper]) - expected)
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        np.testing.assert_allclose(
+            [by_lower, by_upper], [-densities[0], densities[1]], rtol=1e-9, atol=1e-300
+        )
+    # Far out all of the probability is at the nearer end, and its logarithm is about -z^2 / 2.
+    np.testing.assert_allclose(slopes.log_between(1e7, 1e8)[1:], [-1e7, 0.0], rtol=1e-9)

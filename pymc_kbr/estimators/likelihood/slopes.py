@@ -244,16 +244,15 @@ def smooth_rows(theta, past, of_theta, of_past, moving):  # type: ignore[no-unty
 
 @loops
 def log_ndtr(z):  # type: ignore[no-untyped-def]
-    """Log of the normal distribution function."""
+    """Log of the normal distribution function, and its derivative."""
     if z < -8.0:
         # Mills' ratio by its continued fraction: the complementary error function has no digits far out.
         t = -z
         for n in range(40, 0, -1):
             t = n / t - z
-        return -0.5 * z * z - LOG_ROOT_2PI - np.log(t)
-    if z < -1.0:
-        return np.log(0.5 * math.erfc(-z / ROOT_2))
-    return np.log1p(-0.5 * math.erfc(z / ROOT_2))
+        return -0.5 * z * z - LOG_ROOT_2PI - np.log(t), t
+    log = np.log(0.5 * math.erfc(-z / ROOT_2)) if z < -1.0 else np.log1p(-0.5 * math.erfc(z / ROOT_2))
+    return log, np.exp(-0.5 * z * z - LOG_ROOT_2PI - log)
 
 
 @loops
@@ -261,12 +260,11 @@ def log_between(a, b):  # type: ignore[no-untyped-def]
     """Log probability of a standard normal between two ends, and its derivatives by both."""
     flipped = a + b > 0
     low, high = (-b, -a) if flipped else (a, b)
-    log_low, log_high = log_ndtr(low), log_ndtr(high)
+    (log_low, low_slope), (log_high, high_slope) = log_ndtr(low), log_ndtr(high)
     apart = log_low - log_high < -LEAST_RELATIVE
     found = log_high + np.log(-np.expm1(min(log_low - log_high, -LEAST_RELATIVE)))
-    whole = found if apart else log_high
-    by_high = np.exp(-0.5 * high * high - LOG_ROOT_2PI - whole)
-    by_low = -np.exp(-0.5 * low * low - LOG_ROOT_2PI - whole) if apart else 0.0
+    by_high = high_slope * (np.exp(log_high - found) if apart else 1.0)
+    by_low = -low_slope * np.exp(log_low - found) if apart and log_low > -np.inf else 0.0
     return (found, -by_high, -by_low) if flipped else (found, by_low, by_high)
 
 

@@ -5,6 +5,7 @@ As expressions of PyTensor every conditional is some hundred operations, and C o
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Protocol
 
 import numpy as np
@@ -40,24 +41,25 @@ class GraphFunctions:
 
     def operation(self, function: WithSlopes, *inputs: Any) -> Variable:
         """Values (k, r) of a function of parameters, other arrays and the past."""
-        theta, *others = (pt.as_tensor(each) for each in inputs)
-        return DifferentiatedOp(function, bool(_roots(others[-1]) & _roots(theta)))(theta, *others)[0]
+        variables = [pt.as_tensor(each) for each in inputs]
+        return DifferentiatedOp(function, not only_data(variables[-1]))(*variables)[0]
 
 
-def _roots(variable: Variable) -> set[Variable]:
-    """What an expression depends on, other than data."""
-    found, seen, stack = set(), set(), [variable]
+def only_data(variable: Variable) -> bool:
+    """Whether an expression is made of constants, and of what has no gradient, such as prepared data."""
+    # Whatever else there is may be, or become, a parameter: variables are replaced in graphs.
+    seen, stack = set(), [variable]
     while stack:
         each = stack.pop()
-        if each in seen:
+        if each in seen or isinstance(each, Constant):
             continue
         seen.add(each)
         if each.owner is None:
-            if not isinstance(each, Constant) and not hasattr(each, "get_value"):
-                found.add(each)
-        else:
+            return False
+        pattern = getattr(each.owner.op, "connection_pattern", None)
+        if pattern is None or any(any(row) for row in pattern(each.owner)):
             stack.extend(each.owner.inputs)
-    return found
+    return True
 
 
 class DifferentiatedOp(Op):
@@ -84,9 +86,18 @@ class DifferentiatedOp(Op):
     def perform(self, node: Apply, inputs: list[np.ndarray], output_storage: list[list[Any]]) -> None:
         """By NumPy, or by loops that are compiled already."""
         theta, *others, past = (np.ascontiguousarray(each, dtype=float) for each in inputs)
+        k, r = len(theta), past.shape[1]
+        if any(len(e) not in (1, k) for e in (*others, past)) or any(e.shape[1] != r for e in others):
+            shapes = ", ".join(str(each.shape) for each in (theta, *others, past))
+            raise ValueError(
+                f"parameters, values and earlier statistics of a likelihood have the shapes {shapes}; "
+                f"all but the first must have 1 or {k} rows, and {r} columns: give as many observations as "
+                "there are groups"
+            )
         last = self._last
-        if last is None or (last[0] is not past and not np.array_equal(last[0], past)):
-            last = past, self.function.of_past(past)
+        # Of its own: the memory of an input may be written to.
+        if last is None or not np.array_equal(last[0], past):
+            last = past.copy(), self.function.of_past(past)
             if not self.moving:  # a sampler asks at every step, of the same data
                 self._last = last
         found = self.function.evaluate(theta, *others, past, last[1], self.moving)
@@ -161,3 +172,7 @@ def expressed(op: type[Op]) -> None:
 
 
 expressed(DifferentiatedOp)
+# Its loops are compiled already, and a user has nothing to do about it.
+warnings.filterwarnings(
+    "ignore", "Numba will use object mode to run (DifferentiatedOp|Simulated)", UserWarning
+)

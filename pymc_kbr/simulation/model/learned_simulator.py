@@ -135,8 +135,8 @@ def LearnedSimulator(
     which it starts: of a posterior of several it may miss some, which `condition` and `sample_abc` find.
 
     Data in `pm.Data` may be changed by `pm.set_data`, in number too. They are then prepared by a NumPy
-    function inside the graph, which Numba calls in Python at every evaluation; samplers of JAX take the
-    data as they are when they compile.
+    function inside the graph, which Numba calls in Python at every evaluation, as it calls conditionals
+    that are single operations; samplers of JAX take the data as they are when they compile.
     """
     if not isinstance(name, str):
         raise TypeError(f"name is {shown(name)}; it must be a text, the name of the observed variable")
