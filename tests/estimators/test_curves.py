@@ -109,9 +109,9 @@ def test_candidates_of_cells_begin_at_the_first_one(rng):
     cells = Cells.of(uneven)
     spread = cells.ends(uneven)[0] + rng.random(200) * np.subtract(*cells.ends(uneven)[::-1])
     of = {curve.kind: curve for curve in _candidates(spread, cells)}
-    assert of["root"].origin == spread.min()
+    assert of["root"].origin == 2.5  # other random shares may be nearer to it than these
     # Widths of 1, 1.75, 2.85 and 3.2.
-    assert of["log"].origin == pytest.approx(spread.min() - (1.75 + 2.85) / 4)
+    assert of["log"].origin == pytest.approx(2.5 - (1.75 + 2.85) / 4)
 
 
 def features_of(theta):
