@@ -97,6 +97,17 @@ def condition_all(
     return pd.DataFrame(rows), draws
 
 
+def away_from_reference(results: pd.DataFrame) -> pd.Series:
+    """Root mean squares of distances of means from those of `MANY`, in its standard deviations."""
+    keys = ["sample", "parameter"]
+    reference = results[results["estimator"] == MANY].set_index(keys)
+    # Of a normal distribution nine tenths are within 3.29 standard deviations.
+    deviations = (reference["upper_95"] - reference["lower_5"]) / 3.29
+    means = results.pivot(index=keys, columns="estimator", values="mean")
+    squares = means.sub(reference["mean"], axis=0).div(deviations, axis=0) ** 2
+    return np.sqrt(squares.mean()).sort_values()
+
+
 def plot_posteriors(draws: dict[tuple[str, str], np.ndarray], path: Path) -> None:
     """Posterior densities of both parameters, a row a sample, against the truth."""
     figure, axes = plt.subplots(
@@ -171,6 +182,8 @@ def main() -> None:
     results.round(4).to_csv(output / "results.csv", index=False)
     plot_posteriors(draws, output / "posteriors.png")
     print(results.to_string(index=False, float_format="{:.3f}".format))
+    print(f"\nDistance of means from those of {MANY!r}, in standard deviations")
+    print(away_from_reference(results).to_string(float_format="{:.2f}".format))
     print(f"\nresults.csv and posteriors.png are in {output}")
     print(f"{time.perf_counter() - started:.0f} s from simulation to picture")
 

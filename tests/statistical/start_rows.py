@@ -45,11 +45,7 @@ def lines(name: str) -> list[tuple[object, ...]]:
     rng = np.random.default_rng(1)
     theta = problem.draw_prior(ROWS, rng)
     x = problem.draw(theta, rng)
-    likelihood = pk.KernelLikelihood(**problem.settings, particles=DRAWS).fit(
-        dict(zip(problem.parameters, theta.T, strict=True)),
-        dict(zip(problem.statistics, x.T, strict=True)),
-        random_seed=1,
-    )
+    likelihood = problem.learn(theta, x, 1, particles=DRAWS)
     truths = problem.draw_prior(SETS, rng)
     data = [problem.draw(np.repeat(truth[None], TRIALS, axis=0), rng) for truth in truths]
     means, widths, evidence, _ = posteriors(likelihood, data, ROWS)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+import pymc_kbr as pk
 from case_studies.reaction_times import drift_diffusion
 
 
@@ -29,6 +30,14 @@ class TrialProblem:
     def draw_prior(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Parameters (count, p)."""
         return rng.uniform(self.lower, self.upper, (count, len(self.lower)))
+
+    def learn(self, theta: np.ndarray, x: np.ndarray, random_seed: int, **more: Any) -> pk.KernelLikelihood:
+        """The likelihood of trials x (n, d) at parameters (n, p)."""
+        return pk.KernelLikelihood(**self.settings, **more).fit(
+            dict(zip(self.parameters, theta.T, strict=True)),
+            dict(zip(self.statistics, x.T, strict=True)),
+            random_seed=random_seed,
+        )
 
 
 def _of_one(rate: Callable[[np.ndarray], Any], settings: dict[str, Any]) -> TrialProblem:

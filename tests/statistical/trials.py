@@ -180,11 +180,7 @@ def biases(seed: int, names: list[str], sizes: list[int]) -> Iterator[dict[str, 
             theta = problem.draw_prior(rows, rng)
             x = problem.draw(theta, rng)
             begun = time.perf_counter()
-            likelihood = pk.KernelLikelihood(**problem.settings).fit(
-                dict(zip(problem.parameters, theta.T, strict=True)),
-                dict(zip(problem.statistics, x.T, strict=True)),
-                random_seed=rows + seed,
-            )
+            likelihood = problem.learn(theta, x, rows + seed)
             fitted = time.perf_counter()
             likelihood.bias_for(200, theta[0])
             checked = time.perf_counter()

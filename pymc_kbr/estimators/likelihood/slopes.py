@@ -23,6 +23,7 @@ KINDS = {"density": DENSITY, "mass": MASS, "either": EITHER}
 
 ROOT_2 = float(np.sqrt(2.0))
 LEAST_RELATIVE = 1e-300
+"""As `least_relative` of `normal_mixture.log_between`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,8 +128,8 @@ class PastPart(NamedTuple):
     def of(cls, function: SmoothFunction, past: np.ndarray) -> PastPart:
         """At a past (k, r, l)."""
         kernel, landmarks = function.kernel, function.landmarks.past
+        factor = function.coefficients * kernel.past_factor(past, landmarks)
         smooth = function.coefficients * kernel.bump * gaussian(past, landmarks, kernel.past_scales)
-        factor = smooth + function.coefficients * (kernel.level + (past * kernel.slopes**2) @ landmarks.T)
         linear = function.constant + past @ function.past_slopes
         own = function.coefficients, landmarks, kernel.past_scales, function.past_slopes, kernel.slopes**2
         return cls(factor, smooth, linear, *(np.ascontiguousarray(each, dtype=float) for each in own))
