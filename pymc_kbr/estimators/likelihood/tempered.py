@@ -351,13 +351,19 @@ def beginnings(
         for stage in range(mixtures + 1):
             whole = sample if mixture or of_cloud is None else of_cloud
             size = np.minimum(*(effective_size(s.tempered(np.ones(len(at)))) for s in (sample, whole)))
-            good = size >= (count / 2 if mixture else 2 * particles)
-            if good.any():
-                which, own, one = whole.rows(good), streams.rows(at[good]), np.ones(np.count_nonzero(good))
-                if mixture is not None and 2 * particles > count:
-                    of_same = log_likelihood, log_prior, mixture.rows(good), 2 * particles - count
-                    which = which.extended(weighted_draws(*of_same, at[good], own))
-                yield at[good], which.beginning(one, particles, own, independent=True)
+            share = size / count if mixture else np.where(size >= 2 * particles, 1.0, 0.0)
+            # Twice as many draws as particles are enough, or four times as many, as dear as another mixture.
+            good = share >= 0.25
+            for times, mine in ((2, share >= 0.5), (4, good & (share < 0.5))):
+                if not mine.any():
+                    continue
+                which, own = whole.rows(mine), streams.rows(at[mine])
+                further = times * particles - count
+                if mixture is not None and further > 0:
+                    of_same = log_likelihood, log_prior, mixture.rows(mine), further
+                    which = which.extended(weighted_draws(*of_same, at[mine], own))
+                one = np.ones(np.count_nonzero(mine))
+                yield at[mine], which.beginning(one, particles, own, independent=True)
             temperature = sample.temperature(wanted, highest, lowest)
             going = ~good & (effective_size(sample.tempered(temperature)) >= wanted)
             if mixture is not None:  # as many times higher by each mixture that is left as by this one
@@ -550,7 +556,7 @@ class Population:
         m = self.free.shape[1]
         if self.independent:
             # Of as many effective draws one in eight is a copy at most, and each try moves a third of them.
-            return max(1, int(0.04 * m * 0.8 ** self.sweeps_here[self.active[0]]))
+            return max(int(0.008 * m), 1, int(0.06 * m * 0.7 ** self.sweeps_here[self.active[0]]))
         # No more than these are left once the moves are enough.
         return int(np.ceil((1 - self.enough_unique) * m))
 
