@@ -72,7 +72,7 @@ from pymc_kbr.estimators.likelihood.incomplete import Limits, Part, part_evaluat
 from pymc_kbr.estimators.likelihood.linear_statistics import LinearStatistics
 from pymc_kbr.estimators.likelihood.location_scale import LocationScale
 from pymc_kbr.estimators.likelihood.prior_density import fit_prior_density, free_log_density, start_rows
-from pymc_kbr.estimators.likelihood.shared_total import Total, shared_totals
+from pymc_kbr.estimators.likelihood.shared_total import Total, scale_for_totals, shared_totals
 from pymc_kbr.estimators.likelihood.structure import Declared, Structure, candidates, column_of
 from pymc_kbr.estimators.likelihood.tempered import ImpossibleObservation, log_integral, tempered
 from pymc_kbr.estimators.likelihood.trial_bias import ScoreCheck, TrialBias
@@ -527,14 +527,19 @@ class KernelLikelihood(Estimator):
         self._found = Declared.nothing()
         if not declared:
             declared = self._found = self._sought() if taken is None else taken
-        of_parameters = ParameterScale.fit(table.parameters, table.support)
-        theta = every = of_parameters(table.parameters)
         points = table.statistics
         scaler, fitted = table.scaler, table.scaler.kept
         if isinstance(table.scaler, Dependent):
             scaler, fitted = table.scaler.curved, table.scaler.fitted
             self.statistics_left_out_ = int(np.sum(~fitted))
         structure = self._structure_of(table, declared)
+        self._shared = self._totals(scaler, structure)
+        of_parameters = ParameterScale.fit(table.parameters, table.support)
+        if self._shared and table.raw is not None:
+            of_parameters = scale_for_totals(
+                of_parameters, table.parameters, table.support, table.raw, self._shared
+            )
+        theta = every = of_parameters(table.parameters)
         known = NOTHING_KNOWN
         if structure is not None:
             assert table.raw is not None
@@ -565,7 +570,6 @@ class KernelLikelihood(Estimator):
             # What has few values is first: of those after it there is then a distribution for each.
             first = np.argsort([each is None for each in levels], kind="stable")
             known = known._replace(order=tuple(first.tolist()))
-        self._shared = self._totals(scaler, structure)
         places = np.cumsum(fitted) - 1
         totals = tuple(
             each._replace(columns=tuple(int(places[c]) for c in each.columns)) for each in self._shared

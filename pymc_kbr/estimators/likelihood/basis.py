@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -14,6 +14,15 @@ from pymc_kbr.arrays.bijections import Interval
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.threads import parallel_map, product, product_over_rows, row_parts
+
+
+def fixed_bounds(support: Support) -> Iterator[tuple[int, float, float]]:
+    """Columns of parameters whose bounds are numbers, and these."""
+    for block in support.blocks:
+        if len(block.steps) != 1 or not isinstance(step := block.steps[0], Interval):
+            continue
+        if step.lower_slopes is None and step.upper_slopes is None:
+            yield from zip(block.columns, step.lower, step.upper, strict=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,32 +177,37 @@ def _whitening(group: Landmarks) -> np.ndarray:
 class ParameterScale:
     """Logarithms of the distance to a bound where these are less skewed, and units of deviations."""
 
-    # Shapes: sign (p,); bound (p,); centre, unit (p,).
+    # Shapes: sign (p,), zero for a parameter as it is, two for logits; bound (p,); centre, unit (p,); upper
+    # (p,), the other bound of logits.
     sign: np.ndarray
     bound: np.ndarray
     centre: np.ndarray
     unit: np.ndarray
+    upper: np.ndarray | None = None
 
     @classmethod
     def fit(cls, parameters: np.ndarray, support: Support) -> ParameterScale:
         """Of a table's parameters (n, p)."""
         p = parameters.shape[1]
         sign, bound = np.zeros(p), np.zeros(p)
-        for block in support.blocks:
-            if len(block.steps) != 1 or not isinstance(step := block.steps[0], Interval):
-                continue
-            # A bound that moves with other parameters is no one number.
-            slopes = step.lower_slopes is not None or step.upper_slopes is not None
-            for j, lower, upper in zip(block.columns, step.lower, step.upper, strict=True):
-                column, least = parameters[:, j], abs(skew(parameters[:, j]))
-                for side, end in () if slopes else ((1, lower), (-1, upper)):
-                    if np.isfinite(end) and np.all(side * (column - end) > 0):
-                        found = abs(skew(np.log(side * (column - end))))
-                        if found < least:
-                            sign[j], bound[j], least = side, end, found
-        raw = cls(sign, bound, np.zeros(p), np.ones(p))
-        values = raw(parameters)
-        return cls(sign, bound, values.mean(axis=0), unit_deviations(values))
+        for j, lower, upper in fixed_bounds(support):
+            column, least = parameters[:, j], abs(skew(parameters[:, j]))
+            for side, end in ((1, lower), (-1, upper)):
+                if np.isfinite(end) and np.all(side * (column - end) > 0):
+                    found = abs(skew(np.log(side * (column - end))))
+                    if found < least:
+                        sign[j], bound[j], least = side, end, found
+        return cls(sign, bound, np.zeros(p), np.ones(p))._in_units(parameters)
+
+    def _in_units(self, parameters: np.ndarray) -> ParameterScale:
+        values = replace(self, centre=np.zeros_like(self.centre), unit=np.ones_like(self.unit))(parameters)
+        return replace(self, centre=values.mean(axis=0), unit=unit_deviations(values))
+
+    def with_logits(self, parameters: np.ndarray, columns: Sequence[int], ends: np.ndarray) -> ParameterScale:
+        """Logits, between their ends (2, c), of some of the parameters (n, p)."""
+        sign, bound, upper = self.sign.copy(), self.bound.copy(), np.ones_like(self.bound)
+        sign[columns], bound[columns], upper[columns] = 2.0, *ends
+        return replace(self, sign=sign, bound=bound, upper=upper)._in_units(parameters)
 
     def __call__(self, parameters: Any, xp: Any = np) -> Any:
         """Parameters (k, p) in these coordinates, shape (k, p)."""
@@ -202,4 +216,7 @@ class ParameterScale:
         # Kept off the bound, so that what is not chosen has a gradient too.
         distance = xp.maximum(np.where(self.sign < 0, -1.0, 1.0) * (parameters - self.bound), 1e-300)
         values = xp.where(self.sign == 0, parameters, xp.log(distance))
+        if self.upper is not None:
+            above = xp.log(xp.maximum(self.upper - parameters, 1e-300))
+            values = xp.where(self.sign == 2, values - above, values)
         return (values - self.centre) / self.unit

@@ -9,9 +9,15 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy.linalg import null_space
 from scipy.special import betaln, expit, gammaln
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.threads import row_parts
 from pymc_kbr.arrays.weighted import spread_out
+from pymc_kbr.estimators.likelihood.basis import ParameterScale, fixed_bounds
 from pymc_kbr.estimators.likelihood.categorical import Logit, fit_part
 from pymc_kbr.estimators.likelihood.smooth_function import Effort, Inputs, for_rows
 from pymc_kbr.estimators.summaries.transformed import EVEN, Cells, Grid
@@ -76,6 +82,48 @@ def _constant(counts: np.ndarray) -> list[tuple[list[int], int]]:
         if len(members) > 1 and same and taken.isdisjoint(members):
             found.append((members, int(sums[0])))
             taken.update(members)
+    return found
+
+
+def scale_for_totals(
+    of_parameters: ParameterScale,
+    parameters: np.ndarray,
+    support: Support,
+    statistics: np.ndarray,
+    totals: Sequence[Total],
+) -> ParameterScale:
+    """Logits of bounded parameters (n, p) from which logits of the shares are better predicted by cubics."""
+    # A probability that is a parameter has a logit without bound, which no smooth function of itself follows.
+    rows = spread_out(len(parameters), ROWS_FOR_TOTALS)
+    some = parameters[rows]
+
+    def loss(scale: ParameterScale) -> float:
+        values = scale(some)
+        powers = np.hstack([values, values**2, values**3])
+        return sum(_loss_of_logits(powers, statistics[rows], total) for total in totals)
+
+    least = loss(of_parameters)
+    taken, ends = [], []
+    for column, lower, upper in fixed_bounds(support):
+        x = parameters[:, column]
+        if np.isfinite(lower) and np.isfinite(upper) and x.min() > lower and x.max() < upper:
+            ends_of = np.array([[lower], [upper]])
+            if loss(of_parameters.with_logits(parameters, [column], ends_of)) < least:
+                taken.append(column)
+                ends.append((lower, upper))
+    return of_parameters.with_logits(parameters, taken, np.array(ends).T) if taken else of_parameters
+
+
+def _loss_of_logits(features: np.ndarray, statistics: np.ndarray, total: Total) -> float:
+    """Minus the log likelihood of shares of a total by logistic regressions on features (n, f)."""
+    twice, labels = np.vstack([features, features]), np.repeat([1, 0], len(features))
+    found = 0.0
+    for column in total.columns:
+        counts = np.round(statistics[:, column] / total.unit)
+        weights = np.concatenate([counts, total.total - counts])
+        model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+        model.fit(twice, labels, logisticregression__sample_weight=weights)
+        found += log_loss(labels, model.predict_proba(twice), sample_weight=weights, normalize=False)
     return found
 
 

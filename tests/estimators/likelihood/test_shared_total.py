@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 import pymc_kbr as pk
+from pymc_kbr.arrays.support import Support
 from pymc_kbr.estimators.likelihood.shared_total import shared_totals
 
 N, TOTAL = 1500, 6
@@ -144,3 +145,25 @@ def test_a_wrong_sum_is_said_of_the_row_that_was_given(learnt):
     data = np.array([[2.0, 3, 1], [2, np.nan, 1], [0, 0, 6], [0, 7, np.nan]])
     with pytest.raises(ValueError, match=r"row 3 .*7\. nan.* columns 0, 1, 2 whose sum is not 6"):
         learnt.condition(data, trials=True)
+
+
+def test_a_probability_between_its_bounds_moves_the_logit_of_its_share():
+    rng = np.random.default_rng(4)
+    p = rng.uniform(size=(3000, 2))
+    counts = rng.binomial([14, 18], p).astype(float)
+    table = np.column_stack([counts, [14, 18] - counts])
+    at = np.column_stack([[0.002, 0.02, 0.1, 0.3], np.full(4, 0.5)])
+    exact = stats.binom.logpmf(0, 14, at[:, 0]) + stats.binom.logpmf(6, 18, 0.5)
+
+    def error(support):
+        likelihood = pk.KernelLikelihood().for_scores().fit(p, table, support, random_seed=1)
+        found = likelihood.log_likelihoods(at, np.array([[0.0, 6.0, 14.0, 12.0]]))[:, 0]
+        return np.abs(found - exact).max()
+
+    # Without its bounds a probability is a number like any other.
+    bounded = Support.from_bounds({"p": (0, 1), "q": (0, 1)}, ["p", "q"])
+    assert error(bounded) < 0.5 * error(Support.unbounded(2))
+    # Of shares that are smooth in the parameters these stay as they are.
+    bounded = Support.from_bounds({"theta": (-20, 20)}, ["theta"])
+    plain = pk.KernelLikelihood().for_scores().fit(THETA, COUNTS, bounded, random_seed=1)
+    assert plain._evaluation.of_parameters.upper is None
