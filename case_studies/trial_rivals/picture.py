@@ -7,6 +7,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import pandas as pd
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from case_studies.destination import redraw
 from case_studies.trial_rivals.likelihoods import METHODS
@@ -59,6 +60,10 @@ def draw(lines: pd.DataFrame, path: Path) -> None:
         for panel in (above, below):
             panel.set(xscale="log", yscale="log")
             panel.grid(color="#eeeeee", linewidth=0.6)
+            panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            panel.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            panel.yaxis.set_minor_formatter(NullFormatter())
             panel.set_axisbelow(True)
     panels[0, 0].set_ylabel("nats lost a held-out trial")
     panels[1, 0].set_ylabel("rms error of posterior means\n(exact posterior deviations)")
