@@ -103,6 +103,11 @@ def missing(package: str, error: ImportError) -> ImportError:
     )
 
 
+def noise_of(seed: int) -> np.random.Generator:
+    """For noise beside trials, which is none of the stream that parameters of the same seed are from."""
+    return np.random.default_rng([seed, 1])
+
+
 class OfSetu(Neural):
     """Setu's `MixedNLE`, its `NLE` where all is continuous, and its `DiscreteNLE` where nothing is."""
 
@@ -113,7 +118,7 @@ class OfSetu(Neural):
             import setu
         except ImportError as error:
             raise missing("setu-sbi", error) from error
-        x = self.columns(trials, np.random.default_rng(seed))
+        x = self.columns(trials, noise_of(seed))
         begin, train = jax.random.split(jax.random.key(seed))
         d, p = x.shape[1], theta.shape[1]
         categories = (x[:, d - problem.discrete :].max(axis=0) + 1).astype(int)
@@ -158,7 +163,7 @@ class OfSbi(Neural):
             # Its default for one column is a normal distribution, which no counts have.
             other = {"density_estimator": "nsf"} if problem.discrete and not mixed else {}
             inference = (MNLE if mixed else NLE)(show_progress_bars=False, **other)
-            x = self.columns(trials, np.random.default_rng(seed))
+            x = self.columns(trials, noise_of(seed))
             learned = inference.append_simulations(tensor(theta), tensor(x)).train()
 
         def of_pairs(theta: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -180,7 +185,7 @@ class OfBayesFlow(Neural):
         except ImportError as error:
             raise missing("bayesflow", error) from error
         keras.utils.set_random_seed(seed)
-        x = self.columns(trials, np.random.default_rng(seed))
+        x = self.columns(trials, noise_of(seed))
         workflow = bayesflow.BasicWorkflow(inference_variables="x", inference_conditions="theta")
         workflow.fit_offline({"x": x, "theta": theta}, verbose=0)
         found = workflow.approximator

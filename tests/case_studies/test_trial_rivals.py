@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from case_studies.trial_rivals.comparison import added, summary
-from case_studies.trial_rivals.likelihoods import METHODS, Neural, methods_of
+from case_studies.trial_rivals.likelihoods import METHODS, Neural, methods_of, noise_of
 from case_studies.trial_rivals.posteriors import moments
 from case_studies.trial_rivals.problems import PROBLEMS
 
@@ -71,6 +71,11 @@ def test_noise_and_logarithms_change_no_density(name, columns_of, rng, monkeypat
     inside = np.isfinite(expected)
     np.testing.assert_allclose(found[inside], expected[inside], rtol=1e-9)
     assert found.shape == (3, 6)
+
+
+def test_noise_tells_nothing_of_parameters_of_the_same_seed():
+    noise, parameters = noise_of(1).random(2000), np.random.default_rng(1).random(2000)
+    assert abs(np.corrcoef(noise, parameters)[0, 1]) < 4 / np.sqrt(2000)
 
 
 def test_only_times_have_a_shift():
