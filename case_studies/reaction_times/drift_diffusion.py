@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from case_studies.walkers import walk
+
 NAMES = ("v", "a", "z", "t0")
 LOWER, UPPER = np.array([-3.0, 0.3, 0.1, 0.0]), np.array([3.0, 2.5, 0.9, 2.0])
 """Of the uniform prior."""
@@ -75,10 +77,7 @@ def _log_standard(time: np.ndarray, w: np.ndarray, terms: int = 8) -> np.ndarray
 def exact_posterior(
     trials: np.ndarray, near: np.ndarray, rng: np.random.Generator, steps: int = 3000, walkers: int = 64
 ) -> np.ndarray:
-    """Draws (m, 4) of the posterior of trials (r, 2), by walkers that begin near a point (4,).
-
-    J. Goodman and J. Weare, Ensemble samplers with affine invariance (2010).
-    """
+    """Draws (m, 4) of the posterior of trials (r, 2), by walkers that begin near a point (4,)."""
 
     def log_posterior(theta: np.ndarray) -> np.ndarray:
         inside = np.all((theta > LOWER) & (theta < UPPER), axis=1)
@@ -89,16 +88,4 @@ def exact_posterior(
     spread = 0.01 * rng.standard_normal((walkers, 4))
     place = np.clip(near + spread, LOWER + 1e-3, UPPER - 1e-3)
     place[:, 3] = np.minimum(place[:, 3], trials[:, 0].min() - 1e-3 * (1 + rng.random(walkers)))
-    value, half, kept = log_posterior(place), walkers // 2, []
-    for step in range(steps):
-        for mine, other in ((slice(0, half), slice(half, None)), (slice(half, None), slice(0, half))):
-            stretch = (1 + rng.random(half)) ** 2 / 2
-            partner = place[other][rng.integers(half, size=half)]
-            tried = partner + stretch[:, None] * (place[mine] - partner)
-            new = log_posterior(tried)
-            taken = np.log(rng.random(half)) < 3 * np.log(stretch) + new - value[mine]
-            place[mine] = np.where(taken[:, None], tried, place[mine])
-            value[mine] = np.where(taken, new, value[mine])
-        if step >= steps // 3 and step % 10 == 0:
-            kept.append(place.copy())
-    return np.concatenate(kept)
+    return walk(log_posterior, place, rng, steps, first=steps // 3)

@@ -12,6 +12,7 @@ from tests.case_studies import (
     tables_of_models,
     tables_of_reaction_times,
     tables_of_sbi_benchmark,
+    tables_of_trial_rivals,
 )
 from tests.case_studies.readme_figures import Table, frame, number, wide, word
 from tests.case_studies.tables_of_regressions import (
@@ -234,6 +235,7 @@ TABLES = {
     tables_of_kernel_learning.KERNEL_LEARNING: tables_of_kernel_learning.TABLES,
     tables_of_models.MODEL_CHOICE: [tables_of_models.TOYS],
     tables_of_reaction_times.REACTION_TIMES: [tables_of_reaction_times.LIKELIHOODS],
+    tables_of_trial_rivals.TRIAL_RIVALS: [tables_of_trial_rivals.LIKELIHOODS],
     tables_of_models.DATA_SETS: [tables_of_models.PROBLEMS, tables_of_models.BY_SIZE],
     tables_of_models.OTHERS_PROBLEMS: tables_of_models.EACH_PROBLEM,
     tables_of_models.POPULATION_GENETICS: tables_of_models.OF_POPULATIONS,

@@ -11,6 +11,7 @@ from scipy import stats
 
 import pymc_kbr as pk
 from case_studies.reaction_times import drift_diffusion
+from case_studies.trial_rivals.problems import g_and_k_normal, g_and_k_quantile
 
 
 @dataclass(frozen=True)
@@ -71,24 +72,9 @@ def _of_two(
     )
 
 
-def g_and_k_quantile(z: np.ndarray, g: np.ndarray, k: np.ndarray) -> np.ndarray:
-    """Of a standard normal z, with location 0, scale 1 and c = 0.8."""
-    return (1 + 0.8 * np.tanh(g * z / 2)) * (1 + z**2) ** k * z
-
-
 def _g_and_k_log_density(theta: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """By bisection of the quantile function, which increases, and its derivative."""
-    g, k, values = theta[:, :1], theta[:, 1:], x[None, :, 0]
-    low, high = (np.full((len(theta), len(x)), end) for end in (-12.0, 12.0))
-    for _ in range(45):
-        middle = (low + high) / 2
-        above = g_and_k_quantile(middle, g, k) > values
-        low, high = np.where(above, low, middle), np.where(above, middle, high)
-    z = (low + high) / 2
-    tanh = np.tanh(g * z / 2)
-    skewed, heavy = 1 + 0.8 * tanh, (1 + z**2) ** k
-    slope = heavy * (0.4 * g * (1 - tanh**2) * z + skewed * (1 + 2 * k * z**2 / (1 + z**2)))
-    return stats.norm.logpdf(z) - np.log(slope)
+    z, log_slope = g_and_k_normal(x[None, :, 0], theta[:, :1], theta[:, 1:])
+    return stats.norm.logpdf(z) - log_slope
 
 
 def _drift(settings: dict[str, Any]) -> TrialProblem:
