@@ -48,11 +48,14 @@ def test_too_little_noise_in_the_table_is_seen_by_sets():
 
 
 def test_rows_with_similar_parameters_stand_for_trials():
-    found = calibrate(table_of(4000), rows=150, trials=10)
-    assert found.spread < 0.2
-    assert found.uniformity()[0] > 1e-3
-    low, high = found.band(0.9, 0.999)
-    assert low <= found.coverage(0.9)[0] <= high
+    # What a table's likelihood is off by chance is the same in all of its sets: so there are three tables.
+    each = [calibrate(table_of(4000, seed=seed), rows=150, trials=10) for seed in (5, 6, 7)]
+    for found in each:
+        assert found.spread < 0.2
+        low, high = found.band(0.9, 0.999)
+        assert low <= found.coverage(0.9)[0] <= high
+    # The median of three p-values that are uniform is lower once in a thousand times: 3 p^2 - 2 p^3 = 0.001.
+    assert np.median([found.uniformity()[0] for found in each]) > 0.018
 
 
 def test_sets_share_no_rows():
