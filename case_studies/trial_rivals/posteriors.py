@@ -49,11 +49,11 @@ def moments(
         return np.where(np.isnan(found), -np.inf, found)
 
     if len(lower) <= 2:
-        return (*_on_grid(log_posterior, lower, upper), 1.0)
+        return (*on_grid(log_posterior, lower, upper), 1.0)
     return _by_proposals(log_posterior, lower, upper, near, rng, effort)
 
 
-def _on_grid(log_posterior: Function, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def on_grid(log_posterior: Function, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """On the midpoints of cells, four times, each time nearer to where the density is."""
     side = 101 if len(lower) == 1 else 21
     low, high = lower, upper

@@ -7,6 +7,7 @@ import pymc as pm
 import pytest
 from scipy import stats
 
+from case_studies.walkers import walk
 from tests.statistical import gridded
 from tests.statistical.model_grids import GRIDS
 from tests.statistical.models import (
@@ -21,7 +22,6 @@ from tests.statistical.models import (
     series,
 )
 from tests.statistical.models.problem import scalars
-from tests.statistical.models.walkers import walk
 
 REFERENCES = references.read()
 RECORDED = running.read(__main__.HERE / "results.csv")
@@ -110,9 +110,8 @@ def test_only_the_variance_of_a_series_knows_its_scale():
 def test_walkers_find_a_normal_distribution():
     rng = np.random.default_rng(3)
     covariance = np.array([[1.0, 0.8], [0.8, 2.0]])
-    draws = walk(
-        stats.multivariate_normal([1, -1], covariance).logpdf, rng.standard_normal((40, 2)), 1500, rng
-    )
+    log_density = stats.multivariate_normal([1, -1], covariance).logpdf
+    draws = walk(log_density, rng.standard_normal((40, 2)), rng, 1500, first=375, every=1)
     # Some 1,500 independent draws of 45,000: moves are correlated over about thirty steps.
     np.testing.assert_allclose(draws.mean(axis=0), [1, -1], atol=4 * np.sqrt(2 / 1500))
     np.testing.assert_allclose(np.cov(draws.T), covariance, atol=4 * 2 * np.sqrt(2 / 1500))

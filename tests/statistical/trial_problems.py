@@ -11,26 +11,14 @@ from scipy import stats
 
 import pymc_kbr as pk
 from case_studies.reaction_times import drift_diffusion
-from case_studies.trial_rivals.problems import g_and_k_normal, g_and_k_quantile
+from case_studies.trial_rivals.problems import Problem, g_and_k_normal, g_and_k_quantile
 
 
 @dataclass(frozen=True)
-class TrialProblem:
-    """A model of one trial: its prior is uniform between two corners."""
+class TrialProblem(Problem):
+    """A model of one trial, and the settings of its likelihood."""
 
-    # Shapes: lower, upper (p,); draw (n, p), rng -> (n, d); log_density (k, p), (r, d) -> (k, r).
-
-    parameters: tuple[str, ...]
-    statistics: tuple[str, ...]
-    lower: np.ndarray
-    upper: np.ndarray
-    draw: Callable[[np.ndarray, np.random.Generator], np.ndarray]
-    log_density: Callable[[np.ndarray, np.ndarray], np.ndarray]
     settings: dict[str, Any] = field(default_factory=dict)
-
-    def draw_prior(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Parameters (count, p)."""
-        return rng.uniform(self.lower, self.upper, (count, len(self.lower)))
 
     def learn(self, theta: np.ndarray, x: np.ndarray, random_seed: int, **more: Any) -> pk.KernelLikelihood:
         """The likelihood of trials x (n, d) at parameters (n, p)."""
@@ -50,7 +38,7 @@ def _of_one(rate: Callable[[np.ndarray], Any], settings: dict[str, Any]) -> Tria
         np.array([3.0]),
         lambda theta, rng: rate(theta).rvs(random_state=rng).astype(float).reshape(-1, 1),
         lambda theta, x: rate(theta).logpmf(x[:, 0]),
-        settings,
+        settings=settings,
     )
 
 
@@ -85,7 +73,7 @@ def _drift(settings: dict[str, Any]) -> TrialProblem:
         drift_diffusion.UPPER,
         lambda theta, rng: drift_diffusion.simulate(rng, theta),
         drift_diffusion.log_density,
-        settings,
+        settings=settings,
     )
 
 

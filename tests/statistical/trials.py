@@ -24,6 +24,7 @@ from scipy import stats
 
 import pymc_kbr as pk
 from case_studies.reaction_times import drift_diffusion
+from case_studies.trial_rivals.posteriors import on_grid
 from tests.statistical.trial_problems import PROBLEMS, TrialProblem
 
 COUNTS = ("poisson", "negative binomial", "binomial")
@@ -119,23 +120,6 @@ def _moments(logs: np.ndarray, grid: np.ndarray) -> tuple[float, float]:
 
 SIZES = (1_000, 2_000, 5_000, 10_000, 20_000)
 BIASES = Path(__file__).with_name("trial_bias.csv")
-
-
-def on_grid(log_density: Any, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and deviations of a posterior of one or two parameters, under a prior that is even in a box."""
-    side = 401 if len(lower) == 1 else 25
-    low, high = lower.astype(float), upper.astype(float)
-    for _ in range(4):  # each time nearer to where the density is
-        axes = [np.linspace(a, b, side) for a, b in zip(low, high, strict=True)]
-        points = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
-        logs = log_density(points)
-        weights = np.exp(logs - logs.max())
-        weights /= weights.sum()
-        mean = weights @ points
-        deviations = np.sqrt(weights @ (points - mean) ** 2)
-        half = np.maximum(6 * deviations, 1.5 * (high - low) / (side - 1))
-        low, high = np.maximum(lower, mean - half), np.minimum(upper, mean + half)
-    return mean, deviations
 
 
 class DataSets:

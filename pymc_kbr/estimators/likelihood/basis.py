@@ -175,10 +175,11 @@ def _whitening(group: Landmarks) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class ParameterScale:
-    """Logarithms of the distance to a bound where these are less skewed, and units of deviations."""
+    """Parameters in standard units: as they are, as logarithms of the distance to a bound, or as logits."""
 
-    # Shapes: sign (p,), zero for a parameter as it is, two for logits; bound (p,); centre, unit (p,); upper
-    # (p,), the other bound of logits.
+    # Logarithms where these are less skewed.
+    # Shapes: sign (p,), 0 as they are, 1 or -1 for logarithms above or below a bound, 2 for logits; bound,
+    # centre, unit (p,); upper (p,), the second bound of logits.
     sign: np.ndarray
     bound: np.ndarray
     centre: np.ndarray

@@ -92,8 +92,9 @@ def scale_for_totals(
     statistics: np.ndarray,
     totals: Sequence[Total],
 ) -> ParameterScale:
-    """Logits of bounded parameters (n, p) from which logits of the shares are better predicted by cubics."""
-    # A probability that is a parameter has a logit without bound, which no smooth function of itself follows.
+    """The scale with logits of those bounded parameters (n, p) whose logits predict the shares better."""
+    # Where a share is a parameter its logit is infinite at both bounds, and no smooth function of that one
+    # follows it. Logistic regressions on cubic polynomials say which of the two predicts better.
     rows = spread_out(len(parameters), ROWS_FOR_TOTALS)
     some = parameters[rows]
 

@@ -320,6 +320,9 @@ def beginnings(
     learnt_from: int = 200,
     mixtures: int = 4,
     effective_if_normal: float = 0.75,
+    # Share of a mixture's draws from which more draws replace further mixtures and temperatures;
+    # tests/statistical/effective_share.py.
+    least_effective: float = 0.25,
     # Particles that go through the temperatures; more are made of them at the last one.
     scouts: int = 2000,
     # Of the rows that are possible, which the first step of a temperature leaves.
@@ -352,11 +355,11 @@ def beginnings(
             whole = sample if mixture or of_cloud is None else of_cloud
             size = np.minimum(*(effective_size(s.tempered(np.ones(len(at)))) for s in (sample, whole)))
             share = size / count if mixture else np.where(size >= 2 * particles, 1.0, 0.0)
-            # Twice as many draws as particles are enough, or four times as many, as dear as another mixture.
-            good = share >= 0.25
-            for times, mine in ((2, share >= 0.5), (4, good & (share < 0.5))):
-                if not mine.any():
-                    continue
+            good = share >= least_effective
+            # At least as many draws are then effective as there are particles.
+            doublings = np.maximum(np.ceil(-np.log2(np.maximum(share, least_effective))), 1).astype(int)
+            for times in np.unique(2 ** doublings[good]).tolist():
+                mine = good & (2**doublings == times)
                 which, own = whole.rows(mine), streams.rows(at[mine])
                 further = times * particles - count
                 if mixture is not None and further > 0:

@@ -5,8 +5,8 @@ import pymc as pm
 from scipy import stats
 
 import pymc_kbr as pk
+from case_studies.walkers import walk
 from tests.statistical.models.problem import problem
-from tests.statistical.models.walkers import walk
 
 OCTILES = np.arange(125, 1000, 125)
 """Ranks, of 1,000 sorted data."""
@@ -46,7 +46,7 @@ def log_octiles(theta):
 
 def g_and_k_exact():
     start = np.random.default_rng(1).normal([3.0, 1.0, 2.0, 0.5], [0.05, 0.05, 0.1, 0.05], (100, 4))
-    draws = walk(log_octiles, start, 4000, np.random.default_rng(2))
+    draws = walk(log_octiles, start, np.random.default_rng(2), 4000, first=1000, every=1)
     # Walkers stay apart over 3,000 moves: their own means tell the error.
     errors = draws.reshape(3000, 100, 4).mean(axis=0).std(axis=0) / 10 / draws.std(axis=0)
     return {name: (draws[:, i].mean(), draws[:, i].std(), errors[i]) for i, name in enumerate("ABgk")}
