@@ -321,7 +321,7 @@ def beginnings(
     mixtures: int = 4,
     effective_if_normal: float = 0.75,
     # Share of a mixture's draws from which more draws replace further mixtures and temperatures;
-    # tests/statistical/effective_share.py.
+    # tests/statistical/effective_share.csv.
     least_effective: float = 0.25,
     # Particles that go through the temperatures; more are made of them at the last one.
     scouts: int = 2000,
