@@ -105,38 +105,65 @@ def column_of(name: Any, names: Sequence[str] | None, count: int, what: str) -> 
 # --- what a table shows ---
 
 
-def candidates(statistics: np.ndarray, parameters: np.ndarray) -> Declared:
+def candidates(
+    statistics: np.ndarray,
+    parameters: np.ndarray,
+    *,
+    # Rows by which most pairs of parameters are passed over, before all rows are tested.
+    first_rows: int = 1_000,
+) -> Declared:
     """Shifts and scales that no row of statistics (n, d) and parameters (n, p) contradicts."""
-    # A continuous statistic depends on the parameter, and no longer does once it is taken off, or divided by.
+    # A continuous statistic depends on the parameters, and no longer does once they are taken off.
     found = Declared.nothing()
     for column, x in enumerate(statistics.T):
         if np.ptp(x) == 0 or Cells.of(x) is not None:
             continue
-        best = NOT_UNIFORM
-        for number, theta in enumerate(parameters.T):
-            for kind, y in _reduced(x, theta):
-                if (
-                    independence_pvalue(y, theta) < NOT_UNIFORM
-                    or independence_pvalue(x, theta) >= NOT_UNIFORM
-                ):
-                    continue
-                pvalue = independence_pvalue(y, theta, np.delete(parameters, number, axis=1))
-                if pvalue >= best:
-                    best = pvalue
-                    found.shift.pop(column, None)
-                    found.scale.pop(column, None)
-                    getattr(found, kind)[column] = number
+        best: tuple[bool, float] = (False, NOT_UNIFORM)
+        for y, moves in _reduced(x, parameters):
+            numbers = list(moves.values())
+            pair = len(numbers) > 1
+            if pair and _independent(y, parameters, numbers, first_rows) < NOT_UNIFORM:
+                continue
+            pvalue = _independent(y, parameters, numbers)
+            # Two parameters explain more than one of them.
+            if pvalue >= NOT_UNIFORM and (pair, pvalue) >= best:
+                best = (pair, pvalue)
+                for kind in ("shift", "scale"):
+                    getattr(found, kind).pop(column, None)
+                    if kind in moves:
+                        getattr(found, kind)[column] = moves[kind]
     return found
 
 
-def _reduced(x: np.ndarray, theta: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    """A statistic (n,) without its shift, or scale, by a parameter, where every row allows it."""
-    if np.ptp(theta) == 0:
-        return
-    if np.all(x > theta) or np.all(x < theta):
-        yield "shift", x - theta
-    if np.all(theta > 0):
-        yield "scale", x / theta
+def _reduced(x: np.ndarray, parameters: np.ndarray) -> Iterator[tuple[np.ndarray, dict[str, int]]]:
+    """A statistic (n,) without a shift, a scale, or both, by some parameters, where every row allows it."""
+
+    def depends(y: np.ndarray, j: int) -> bool:
+        return independence_pvalue(y, parameters[:, j]) < NOT_UNIFORM
+
+    by = [j for j in range(parameters.shape[1]) if depends(x, j)]
+    scales = np.flatnonzero(np.all(parameters > 0, axis=0)).tolist()
+    for j in by:
+        theta, rest = parameters[:, j], x - parameters[:, j]
+        if np.all(x > theta) or np.all(x < theta):
+            yield rest, {"shift": j}
+        # A scale shows itself in what a shift leaves, where it may not in the statistic.
+        for i in scales:
+            if i != j and depends(rest, i):
+                yield rest / parameters[:, i], {"shift": j, "scale": i}
+        if j in scales:
+            yield x / theta, {"scale": j}
+
+
+def _independent(y: np.ndarray, parameters: np.ndarray, numbers: Sequence[int], rows: int = 10_000) -> float:
+    """The smallest p-value of the independence of y (n,) from some parameters, given all others."""
+    return min(
+        min(
+            independence_pvalue(y, parameters[:, j], besides, rows_tested=rows)
+            for besides in (None, np.delete(parameters, j, axis=1))
+        )
+        for j in numbers
+    )
 
 
 # --- what is declared, of the columns of a table ---

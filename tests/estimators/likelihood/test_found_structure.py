@@ -112,6 +112,41 @@ def test_an_upper_edge_and_a_scale_are_candidates():
     assert candidates(rng.gamma(theta[:, :1]) * theta[:, 1:], theta).scale == {0: 1}
 
 
+def numbers(rng, n, bend=0.0, power=1.0):
+    """A number by its mean and its standard deviation, of a third parameter, too."""
+    theta = np.c_[rng.normal(0, 2, n), rng.uniform(0.3, 3, n), rng.uniform(-1, 1, n)]
+    noise = rng.normal(size=n) + theta[:, 2] * rng.exponential(size=n)
+    return theta, (theta[:, 0] + bend * theta[:, 0] ** 2 + theta[:, 1] ** power * noise)[:, None]
+
+
+def test_a_shift_and_a_scale_of_one_statistic_are_found_together():
+    rng = np.random.default_rng(0)
+    theta, x = numbers(rng, 4000)
+    found = candidates(x, theta)
+    assert (found.shift, found.scale) == ({0: 0}, {0: 1})
+    for further in ({"bend": 0.2}, {"power": 0.7}):
+        assert not candidates(*numbers(rng, 4000, **further)[::-1])
+    # With an edge they are preferred to the shift alone, which no row contradicts either.
+    waiting = theta[:, :1] + theta[:, 1:2] * rng.exponential(size=(4000, 1))
+    found = candidates(waiting, theta)
+    assert (found.shift, found.scale) == ({0: 0}, {0: 1})
+
+
+def test_many_normal_numbers_have_the_exact_posterior():
+    """Of mean and standard deviation, as far as 10,000 simulations tell those of their own numbers."""
+    rng = np.random.default_rng(0)
+    theta = np.c_[rng.uniform(-3, 3, 10_000), rng.uniform(0.3, 3, 10_000)]
+    x = rng.normal(theta[:, :1], theta[:, 1:])
+    likelihood = pk.KernelLikelihood().fit(theta, x, random_seed=1)
+    assert likelihood.found_structure_ == {"shift": {0: 0}, "scale": {0: 1}}
+    trials = rng.normal(1.0, 2.0, (500, 1))
+    posterior = likelihood.condition(trials, trials=True)
+    exact = np.array([trials.mean(), trials.std()])
+    errors = (posterior.mean() - exact) / (trials.std() / np.sqrt([500, 1000]))
+    # Mean and spread of the simulated residuals have errors of sqrt(500 / 10,000) such deviations.
+    assert np.all(np.abs(errors) < 4 * np.sqrt(500 / 10_000))
+
+
 def test_ordinary_tables_have_no_candidates():
     """Neither where a statistic lies above a parameter that it does not depend on, nor of counts."""
     rng = np.random.default_rng(0)
