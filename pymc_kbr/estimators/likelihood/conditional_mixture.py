@@ -139,8 +139,21 @@ def fit_conditional_mixture(
 def _maximised(
     x: np.ndarray, phi: np.ndarray, z: np.ndarray, penalty: float, *, iterations: int = 60
 ) -> np.ndarray:
-    options = {"maxiter": iterations}
-    return minimize(_objective, x, args=(phi, z, penalty), jac=True, method="L-BFGS-B", options=options).x
+    """Coefficients of the highest penalised likelihood, from some on."""
+    # In units of their information as if parts were apart, the loss is about as steep in all directions.
+    logits, _, logs = np.split(x[: len(x) // (1 + phi.shape[1])], 3)
+    shares = np.exp(logits - log_sum_exp(list(logits)))
+    widths = np.exp(np.clip(logs, LOWEST, HIGHEST))
+    steep = 1 + len(z) * np.concatenate([shares, shares / widths**2, 2 * shares])
+    slopes = np.outer(np.mean(phi**2, axis=0), steep) + penalty
+    units = 1 / np.sqrt(np.concatenate([steep, slopes.ravel()]))
+
+    def loss(steps: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = _objective(steps * units, phi, z, penalty)
+        return value, gradient * units
+
+    options = {"maxiter": iterations, "maxcor": 20}
+    return minimize(loss, x / units, jac=True, method="L-BFGS-B", options=options).x * units
 
 
 def _shape(x: np.ndarray, features: ShapeFeatures, c: int) -> ConditionalMixture:
