@@ -457,10 +457,6 @@ def _asked_for(table: Any, statistics: Sequence[str] | None) -> Any:
 # --- arguments that do not go together ---
 
 
-USUAL_SIMULATIONS = 10_000
-"""Of `sample_abc`, where none are asked for."""
-
-
 def check_kinds(reference_table: Any, model: Any, statistics: Any) -> None:
     """Refuse arguments of another kind than `sample_abc` takes."""
     if not isinstance(reference_table, ReferenceTable | StoredTable | None):
@@ -474,9 +470,14 @@ def check_kinds(reference_table: Any, model: Any, statistics: Any) -> None:
         names_of("statistics", statistics)
 
 
-def warn_of_no_effect(options: SimulationOptions) -> None:
+def warn_of_no_effect(
+    options: SimulationOptions,
+    *,
+    # Of `sample_abc`, where none are asked for.
+    usual_simulations: int = 10_000,
+) -> None:
     """Say which settings of simulations are given where nothing is simulated."""
-    usual = SimulationOptions(USUAL_SIMULATIONS)
+    usual = SimulationOptions(usual_simulations)
     given = {"simulations": options.draws != usual.draws}
     given |= {
         name: getattr(options, name) != getattr(usual, name)

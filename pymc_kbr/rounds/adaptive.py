@@ -30,14 +30,6 @@ from pymc_kbr.tables.reference_table import ReferenceTable
 if TYPE_CHECKING:
     import pymc as pm
 
-FIRST_SHARE = 0.5
-"""Of the simulations, at most, which are draws of the prior where it is open whether these will do."""
-
-FURTHER_ROUNDS = 3
-"""After the first one, at most."""
-
-PRIOR_SHARE = 0.1
-"""Of the rows of further rounds: see `refine`."""
 
 MOST_FOR_LEARNING = MOST_SPARINGLY
 """Statistics above which rounds go by regression estimates, unless a likelihood of many was the best."""
@@ -56,6 +48,9 @@ def simulate_in_rounds(
     if_coarse: Callable[[ReferenceTable], TooCoarse | None],
     options: SimulationOptions,
     check_first: Callable[[int], None] | None = None,
+    *,
+    # Of the rows of further rounds: see `refine`.
+    prior_share: float = 0.1,
 ) -> ReferenceTable:
     """Simulate a table in rounds, or only where one round would be too coarse."""
     forward, sizes, alone = ForwardModel.read(model), [options.draws], ""
@@ -71,7 +66,7 @@ def simulate_in_rounds(
     if rounds == "auto" and check_first is not None:
         _check_first(check_first, sizes[0], options.draws)
     statistics = forward.graph.statistics
-    asked = {"draws": options.draws, "rounds": len(sizes), "sizes": sizes, "prior_share": PRIOR_SHARE}
+    asked = {"draws": options.draws, "rounds": len(sizes), "sizes": sizes, "prior_share": prior_share}
 
     why, not_judged = "", list[str]()
 
@@ -183,7 +178,16 @@ def _going_by(statistics: Columns) -> Estimator:
     return near_rows("joint_posterior_mean")
 
 
-def _sizes(draws: int, rounds: int | str, least: int) -> list[int]:
+def _sizes(
+    draws: int,
+    rounds: int | str,
+    least: int,
+    *,
+    # Of the simulations, at most, which are draws of the prior where it is open whether these will do.
+    first_share: float = 0.5,
+    # After the first one, at most.
+    further_rounds: int = 3,
+) -> list[int]:
     """Simulations of each round, at least so many; where "auto" has few it makes fewer rounds."""
     if rounds != "auto":
         size = draws // int(rounds)
@@ -198,10 +202,10 @@ def _sizes(draws: int, rounds: int | str, least: int) -> list[int]:
             f"simulations is {draws}, and rounds='auto' takes at least {2 * least} with this model: the "
             "first half must show a posterior; give more simulations, or leave `rounds` out"
         )
-    first = max(least, int(FIRST_SHARE * draws))
+    first = max(least, int(first_share * draws))
     if first >= 2 * ROWS_A_STREAM:  # whole batches, of which none is simulated twice
         first -= first % ROWS_A_STREAM
-    further = min(FURTHER_ROUNDS, (draws - first) // least)
+    further = min(further_rounds, (draws - first) // least)
     size = (draws - first) // further
     return [first, *[size] * (further - 1), draws - first - size * (further - 1)]
 

@@ -18,35 +18,23 @@ from pymc_kbr.tables.reference_table import ReferenceTable
 ROWS_IN_BOUNDS = 10
 """Rows, and twice as many a parameter, whose range is kept."""
 
-NEAR_MARGIN, MOVED_MARGIN = 0.75, 0.4
-"""What is added to that range on each side, as a share of it: of the rows as they are, and moved."""
 
 METRICS = (False, True, "linear_posterior_mean")
 """In which rows may be near: the statistics' own units, standard deviations, linear estimates."""
 
-REGRESSION_FACTOR = 5
-"""Times as many rows, which are also moved by the slopes of a local regression on them."""
-
-USABLE_ERROR, SUFFICIENT_ERROR = 20.0, 1.0
-"""Deviations of all noise together by which predicted statistics may be wrong to be gone by, and alone."""
-
-CHECKED_ROWS, SOUND_COVERAGE = 100, 0.95
-"""Rows near the observation at which a metric is tried, and the share whose own parameters it must keep."""
-
-PILOT_ROWS = 4_000
-"""Rows drawn to find the likely ones."""
-
-LIKELY_DEVIATIONS = 4.5
-"""Of the noise, by which a row may be less likely than the likeliest one and is kept."""
 
 NARROWED_TO = 0.8
 """Share of its range to which a parameter must shrink to have been narrowed."""
 
-LIKELY_MARGIN, MARGIN_OF_FEW, FEW_LIKELY_ROWS = 0.05, 0.5, 100
-"""What is added to the range of likely rows on each side, as a share of it; of fewer than so many rows."""
 
-
-def narrower(table: ReferenceTable, bounds: Within | None, scale: bool | str | None) -> tuple[bool, Within]:
+def narrower(
+    table: ReferenceTable,
+    bounds: Within | None,
+    scale: bool | str | None,
+    *,
+    # Share of the rows near the observation whose own parameters a metric must keep.
+    sound_coverage: float = 0.95,
+) -> tuple[bool, Within]:
     """Bounds around the rows nearest to the observation, and whether some are much narrower than before."""
     table, kept = table.without_missing(), ROWS_IN_BOUNDS + 2 * table.parameters.shape[1]
     if len(table) < 2 * kept:
@@ -59,7 +47,7 @@ def narrower(table: ReferenceTable, bounds: Within | None, scale: bool | str | N
     # Rows can be moved out of the bounds that they lie in. Those of rows as they are never lie beyond.
     least, most = table.parameters.min(axis=0), table.parameters.max(axis=0)
     ranges = [r for r in ranges if np.all((r.lower < most) & (r.upper > least))]
-    sound = [r for r in ranges if r.covered >= SOUND_COVERAGE] or [max(ranges, key=lambda r: r.covered)]
+    sound = [r for r in ranges if r.covered >= sound_coverage] or [max(ranges, key=lambda r: r.covered)]
     lower, upper = min(sound, key=lambda r: r.size)[:2]
     return closed_in(lower, upper, table.parameters, bounds, table)
 
@@ -71,16 +59,20 @@ def narrower_with_noise(
     forward: ForwardModel,
     noise: np.ndarray,
     seed: int,
+    *,
+    # Deviations of all noise by which predicted statistics may be wrong to be gone by, and alone.
+    usable_error: float = 20.0,
+    sufficient_error: float = 1.0,
 ) -> tuple[bool, Within, bool]:
     """The same for a simulator without noise: by predicted statistics where they are good, or with noise."""
     # Shapes: noise (d,).
     rng = np.random.default_rng(seed)
     emulator = Emulator.fit(table, noise, rng, most=ROWS_FOR_SETTINGS_OF_A_ROUND)
     error = emulator.error * np.sqrt(len(noise))
-    if error < USABLE_ERROR:
+    if error < usable_error:
         narrowed, closer = likely_bounds(emulator, table, forward, seed, bounds, noise)
-        if narrowed or error < SUFFICIENT_ERROR:
-            return narrowed, closer, error < SUFFICIENT_ERROR
+        if narrowed or error < sufficient_error:
+            return narrowed, closer, error < sufficient_error
     noisy = table.statistics + noise * rng.normal(size=table.statistics.shape)
     return *narrower(dataclasses.replace(table, statistics=noisy), bounds, scale), False
 
@@ -94,21 +86,33 @@ class _NearBounds(NamedTuple):
     size: float
 
 
-def _ranges(table: ReferenceTable, kept: int, metric: bool | str) -> list[_NearBounds]:
+def _ranges(
+    table: ReferenceTable,
+    kept: int,
+    metric: bool | str,
+    *,
+    # What is added to that range on each side, as a share of it: of the rows as they are, and moved.
+    near_margin: float = 0.75,
+    moved_margin: float = 0.4,
+    # Times as many rows, which are also moved by the slopes of a local regression on them.
+    regression_factor: int = 5,
+    # Rows near the observation at which a metric is tried.
+    checked_rows: int = 100,
+) -> list[_NearBounds]:
     """Bounds from the rows that are nearest in a metric, as they are and moved by a local regression."""
     fitted = Rejection(kept, scale=metric).fit(table.parameters, table.statistics)
     near = neighbours_of(fitted.table_.statistics)
     observed = fitted.table_.scaler.transform(table.observed[None])  # type: ignore[index]
-    most = min(REGRESSION_FACTOR * kept, len(table) - 1)
-    rows = near.query(observed, min(max(CHECKED_ROWS, most), len(table)))[1][0]
-    checked = rows[:CHECKED_ROWS]
+    most = min(regression_factor * kept, len(table) - 1)
+    rows = near.query(observed, min(max(checked_rows, most), len(table)))[1][0]
+    checked = rows[:checked_rows]
     others = near.query(fitted.table_.statistics[checked], most + 1)[1][:, 1:]  # without the row itself
     groups = np.vstack([rows[:most][None], others])
     at = np.vstack([observed, fitted.table_.statistics[checked]])
-    sides = [_wider(table.parameters[groups[:, :kept]], NEAR_MARGIN)]
+    sides = [_wider(table.parameters[groups[:, :kept]], near_margin)]
     if fitted.table_.statistics.shape[1] < kept:
         moved = _moved(table.parameters[groups], fitted.table_.statistics[groups] - at[:, None])
-        sides.append(_wider(moved, MOVED_MARGIN))
+        sides.append(_wider(moved, moved_margin))
     ranges = []
     for lower, upper in sides:
         truth = table.parameters[checked]
@@ -140,18 +144,27 @@ def likely_bounds(
     seed: int,
     within: Within | None,
     noise: np.ndarray,
+    *,
+    # Rows drawn to find the likely ones.
+    pilot_rows: int = 4_000,
+    # Of the noise, by which a row may be less likely than the likeliest one and is kept.
+    likely_deviations: float = 4.5,
+    # What is added to the range of likely rows on each side, as a share of it; of fewer than so many rows.
+    margin: float = 0.05,
+    margin_of_few: float = 0.5,
+    few_rows: int = 100,
 ) -> tuple[bool, Within]:
     """Bounds around the parameters that are likely, and whether they are much narrower than those so far."""
     # Shapes: noise (d,).
-    parameters, _ = forward.draw(PILOT_ROWS, seed, within, even=True)
+    parameters, _ = forward.draw(pilot_rows, seed, within, even=True)
     away = np.linalg.norm(np.nan_to_num((emulator(parameters) - table.observed) / noise), axis=1)
     # An error of the emulator moves the likelihood by as many deviations as it is long, at most.
-    reach = LIKELY_DEVIATIONS + emulator.error * np.sqrt(len(noise))
+    reach = likely_deviations + emulator.error * np.sqrt(len(noise))
     kept = 10 + 2 * parameters.shape[1]
     # Squared distances add up: at the hypotenuse a row is so many deviations less likely than the likeliest.
     most_away = max(np.hypot(away.min(), reach), np.partition(away, kept)[kept])
     likely = parameters[away <= most_away]
-    added = (LIKELY_MARGIN if len(likely) >= FEW_LIKELY_ROWS else MARGIN_OF_FEW) * np.ptp(likely, axis=0)
+    added = (margin if len(likely) >= few_rows else margin_of_few) * np.ptp(likely, axis=0)
     return closed_in(likely.min(axis=0) - added, likely.max(axis=0) + added, parameters, within, table)
 
 

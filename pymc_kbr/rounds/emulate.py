@@ -23,8 +23,6 @@ from pymc_kbr.tables.reference_table import ReferenceTable, check_table
 if TYPE_CHECKING:
     import pymc as pm
 
-LARGE_ERROR = 0.05
-"""Error, as a share of a statistic's deviation in the table, above which a warning is given."""
 
 MOST_NARROWINGS = 5
 """Times, at most, that rows close in on the observation."""
@@ -179,7 +177,14 @@ def _check_draws(draws: Any) -> None:
         raise ValueError(f"draws is {draws}; a reference table has at least two rows")
 
 
-def _warn_of_errors(error: float, size: int, noise: bool) -> None:
+def _warn_of_errors(
+    error: float,
+    size: int,
+    noise: bool,
+    *,
+    # Error, as a share of a statistic's deviation in the table, above which a warning is given.
+    large_error: float = 0.05,
+) -> None:
     if noise and error * np.sqrt(size) > 1:
         warnings.warn(
             f"statistics are predicted with a leave-one-out error of {error:.2g} of the noise, for all "
@@ -188,7 +193,7 @@ def _warn_of_errors(error: float, size: int, noise: bool) -> None:
             UserWarning,
             stacklevel=users_line(),
         )
-    elif not noise and error > LARGE_ERROR:
+    elif not noise and error > large_error:
         warnings.warn(
             f"statistics are predicted with a leave-one-out error of {error:.0%} of their deviations in the "
             "table; where the simulator is noisy put an estimator on the table itself, otherwise simulate "

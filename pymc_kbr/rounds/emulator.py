@@ -24,8 +24,6 @@ BANDWIDTH_MULTIPLES = tuple(2.0 ** np.arange(-2, 5))
 RIDGES_TO_INTERPOLATE = tuple(10.0 ** np.arange(-10.0, 1.1))
 """Ridges n * lambda that are tried: a function without noise needs next to none."""
 
-ROWS_FOR_EMULATOR = 400
-"""Rows on which bandwidth and ridge are chosen."""
 
 ROWS_FOR_SETTINGS_OF_A_ROUND = 200
 """The same while rows are closing in."""
@@ -50,7 +48,12 @@ class Emulator:
 
     @classmethod
     def fit(
-        cls, table: ReferenceTable, units: np.ndarray, rng: np.random.Generator, most: int = ROWS_FOR_EMULATOR
+        cls,
+        table: ReferenceTable,
+        units: np.ndarray,
+        rng: np.random.Generator,
+        # Rows on which bandwidth and ridge are chosen.
+        most: int = 400,
     ) -> Emulator:
         """Choose bandwidth and ridge by the leave-one-out error in closed form, and solve."""
         # Shapes: units (d,).

@@ -51,15 +51,6 @@ from pymc_kbr.tables.stored_table import StoredTable
 DRAWS_FOR_PROPOSAL = 1_000
 """Draws of a posterior to which a proposal is fitted."""
 
-COMPARED_DRAWS = 500
-"""Of which so many are compared with as many of the round before."""
-
-KEPT_SHARE = 0.5
-"""Of all rows, at least, are within the bounds beyond which rows are left out of a fit."""
-
-LEAST_ROWS_OF_A_ROUND, LEAST_ROWS_A_PARAMETER = 20, 10
-"""Rows that a round must have."""
-
 
 def check_arguments(draws: Any, rounds: Any, random_seed: Any, store: Any) -> None:
     """Refuse arguments of `zoom` and `refine` that are out of range, before a model is looked at."""
@@ -204,7 +195,13 @@ class Rounds:
             )
         return Proposal.from_json(document, self.forward.support)
 
-    def _propose(self, seed: int) -> Proposal:
+    def _propose(
+        self,
+        seed: int,
+        *,
+        # Draws that are compared with as many of the round before.
+        compared_draws: int = 500,
+    ) -> Proposal:
         """What the next round is drawn from."""
         rng = np.random.default_rng(seed)
         if self.settle is not None:
@@ -222,7 +219,7 @@ class Rounds:
                 if posterior is None
                 else posterior.draw(DRAWS_FOR_PROPOSAL, rng)
             )
-            compared = drawn[:COMPARED_DRAWS]
+            compared = drawn[:compared_draws]
             before = self.proposals[-1]
             settled = before is not None and alike(
                 self.forward.support.forward(np.array(before.notes["compared"])),
@@ -289,7 +286,13 @@ class Rounds:
         self.refused |= dict.fromkeys(estimator.refused_curves(table.statistic_names))
         return estimator
 
-    def _pooled(self, stopped: bool = False) -> ReferenceTable:
+    def _pooled(
+        self,
+        stopped: bool = False,
+        *,
+        # Of all rows, at least, are within the bounds beyond which rows are left out of a fit.
+        kept_share: float = 0.5,
+    ) -> ReferenceTable:
         """All rows near what the last round was drawn from, and how far they are from draws of the prior."""
         last = self.proposals[-1]
         if last is None:
@@ -307,7 +310,7 @@ class Rounds:
         # All rounds are one mixture in the denominator: a row that one of them hardly draws has no huge
         # weight where another draws it often.
         log_ratio = logsumexp(parts, b=(sizes / sizes.sum())[:, None], axis=0)
-        least = int(KEPT_SHARE * len(parameters))
+        least = int(kept_share * len(parameters))
         region = region_of(last, parameters, least)
         log_known, ratio = self.forward.log_known, np.exp(-log_ratio)
         edges = edges_of(last, parameters, ratio[:rows], region, least)
@@ -328,9 +331,17 @@ class Rounds:
         return dataclasses.replace(table, origin=origin)
 
 
-def least_rows(parameters: int, statistics: int, estimator: Estimator) -> int:
+def least_rows(
+    parameters: int,
+    statistics: int,
+    estimator: Estimator,
+    *,
+    # Rows that a round must have.
+    least_rows_of_a_round: int = 20,
+    least_rows_a_parameter: int = 10,
+) -> int:
     """Rows that a round must have, for so many parameters and statistics."""
-    least = LEAST_ROWS_OF_A_ROUND + LEAST_ROWS_A_PARAMETER * parameters
+    least = least_rows_of_a_round + least_rows_a_parameter * parameters
     if isinstance(estimator, KernelLikelihood):
         least = max(least, MOST_CONDITIONED + fewest_rows(parameters, statistics))
     return least
@@ -365,20 +376,23 @@ def alike(one: np.ndarray, other: np.ndarray, rng: np.random.Generator) -> bool:
 # --- edges of the prior and of the last bounds ---
 
 
-DEVIATIONS_NEAR = 1.0
-"""From the last bounds, within which draws are near them. Those of a normal posterior are four from its mean,
-and a thousandth of it is so near; were a hundredth of it beyond bounds, near them would be eight of the rest.
-"""
-
-
 def edges_of(
-    proposal: Proposal, parameters: np.ndarray, ratio: np.ndarray, region: Support, least: int
+    proposal: Proposal,
+    parameters: np.ndarray,
+    ratio: np.ndarray,
+    region: Support,
+    least: int,
+    *,
+    # From the last bounds, within which draws are near them. Those of a normal posterior are four from
+    # its mean, and a thousandth of it is so near; were a hundredth of it beyond bounds, near them would
+    # be eight of the rest.
+    deviations_near: float = 1.0,
 ) -> dict[str, Any]:
     """What an `Origin` holds of these edges."""
     # Shapes: parameters (n, p); ratio (n,).
     prior = column_quantiles(parameters, [EDGE_TAIL, 1 - EDGE_TAIL], ratio)
     reach = reach_of(proposal, parameters, least)
-    bounds, near = (ends_of_parts(proposal, at) for at in (reach, reach - DEVIATIONS_NEAR))
+    bounds, near = (ends_of_parts(proposal, at) for at in (reach, reach - deviations_near))
     narrowed = _narrowed(region, proposal.support)
     # Beyond the prior's own edge there is little that could be cut off.
     cuts = narrowed & (bounds[0] > prior[0]), narrowed & (bounds[1] < prior[1])
@@ -410,30 +424,36 @@ def _narrowed(region: Support, whole: Support) -> np.ndarray:
 # --- correction of posteriors that are too narrow ---
 
 
-NEAR_SHARE, FEWEST_IN_SHARE = 0.25, 20
-"""Share of the rows, nearest to the observation, of which half at most are held out; and their number."""
-
 MOST_CONDITIONED = 12
 """Rows that are conditioned on."""
 
-DRAWS_OF_EACH = 300
-"""Draws of each posterior."""
 
-COVERED = 0.8
-"""Share of the held-out rows that widened posteriors cover as normal ones of so many parameters would."""
-
-
-def held_out_rows(table: ReferenceTable, rng: np.random.Generator) -> np.ndarray:
+def held_out_rows(
+    table: ReferenceTable,
+    rng: np.random.Generator,
+    *,
+    # Rows nearest to the observation, of which half at most are held out: a share, and fewest.
+    near_share: float = 0.25,
+    fewest_in_share: int = 20,
+) -> np.ndarray:
     """Numbers of a few rows near the observation."""
     unit = unit_deviations(table.statistics)
     away = np.linalg.norm((table.statistics - table.observed) / unit, axis=1)
-    near = np.argsort(away, kind="stable")[: max(FEWEST_IN_SHARE, int(NEAR_SHARE * len(table)))]
+    near = np.argsort(away, kind="stable")[: max(fewest_in_share, int(near_share * len(table)))]
     # Half of the near rows stay: without them the fit would be worse there than with all.
     return rng.permutation(near)[: min(len(near) // 2, MOST_CONDITIONED)]
 
 
 def widening(
-    fitted: Estimator, table: ReferenceTable, held_out: np.ndarray, rng: np.random.Generator
+    fitted: Estimator,
+    table: ReferenceTable,
+    held_out: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    # Draws of each posterior.
+    draws_of_each: int = 300,
+    # Share of the held-out rows that widened posteriors cover, as normal ones do.
+    covered: float = 0.8,
 ) -> float:
     """By what covariances of posteriors at rows (k,) must be multiplied to cover: at least one."""
     if isinstance(fitted, KernelLikelihood):
@@ -442,10 +462,10 @@ def widening(
     with np.errstate(divide="ignore"):
         truths = table.support.forward(table.parameters[held_out])
     squared = [
-        _squared_distance(table.support.forward(posterior.draw(DRAWS_OF_EACH, rng)), truth)
+        _squared_distance(table.support.forward(posterior.draw(draws_of_each, rng)), truth)
         for posterior, truth in zip(posteriors, truths, strict=True)
     ]
-    found = float(np.quantile(squared, COVERED) / chi2.ppf(COVERED, truths.shape[1]))
+    found = float(np.quantile(squared, covered) / chi2.ppf(covered, truths.shape[1]))
     return max(1.0, found)
 
 
@@ -507,20 +527,8 @@ def drawn_in(table: ReferenceTable) -> np.ndarray:
 # --- the next proposal ---
 
 
-MOST_PROPOSAL_PARTS = 12
-"""Normal parts of a mixture, at most."""
-
-DRAWS_A_NUMBER = 10
-"""Independent draws that each number of a mixture must have: fewer do not show a part's covariance."""
-
 NEAR_FACTOR, WIDE_FACTOR, WIDE_SHARE = 1.2, 4.0, 0.5
 """By which covariances are multiplied, and the share of the draws that comes from the wide ones."""
-
-PART_REACH = 4.0
-"""Deviations from a part's mean beyond which rows are left out of a fit."""
-
-REACH_FACTOR = 1.5
-"""By which the reach grows until enough rows lie within."""
 
 
 def proposal_of(
@@ -556,10 +564,19 @@ def proposal_of(
     )
 
 
-def _mixture(points: np.ndarray, independent: float, seed: int) -> GaussianMixture:
+def _mixture(
+    points: np.ndarray,
+    independent: float,
+    seed: int,
+    *,
+    # Normal parts of a mixture, at most.
+    most_proposal_parts: int = 12,
+    # Independent draws that each number of a mixture must have: fewer do not show a part's covariance.
+    draws_a_number: int = 10,
+) -> GaussianMixture:
     q = points.shape[1]
     numbers = 1 + q + q * (q + 1) / 2  # of a part
-    most = int(np.clip(independent / (DRAWS_A_NUMBER * numbers), 1, MOST_PROPOSAL_PARTS))
+    most = int(np.clip(independent / (draws_a_number * numbers), 1, most_proposal_parts))
     best, lowest = None, np.inf
     for parts in [k for k in (1, 2, 3, 4, 6, 8, 12) if k <= most]:
         with warnings.catch_warnings():
@@ -580,11 +597,20 @@ def region_of(proposal: Proposal, parameters: np.ndarray, least: int) -> Support
     return _between(proposal, parameters, reach_of(proposal, parameters, least))
 
 
-def reach_of(proposal: Proposal, parameters: np.ndarray, least: int) -> float:
+def reach_of(
+    proposal: Proposal,
+    parameters: np.ndarray,
+    least: int,
+    *,
+    # Deviations from a part's mean beyond which rows are left out of a fit.
+    part_reach: float = 4.0,
+    # By which the reach grows until enough rows lie within.
+    reach_factor: float = 1.5,
+) -> float:
     """Deviations from the parts of a mixture to the bounds of `region_of`."""
-    reach = PART_REACH
+    reach = part_reach
     while np.sum(_between(proposal, parameters, reach).contains(parameters)) < least and reach <= 1e3:
-        reach *= REACH_FACTOR
+        reach *= reach_factor
     return reach
 
 
@@ -624,16 +650,17 @@ def _is_constant(step: Any) -> bool:
 # --- draws of the prior times what is known ---
 
 
-FEWEST_EFFECTIVE = 100
-"""Effective number of the first round's rows below which the second is drawn by what is known alone."""
-
-
-def few_effective(table: ReferenceTable) -> int:
+def few_effective(
+    table: ReferenceTable,
+    *,
+    # Effective number of the first round's rows below which the second is drawn by what is known alone.
+    fewest: int = 100,
+) -> int:
     """The effective number of rows, rounded up, where known densities leave too few of them; else zero."""
     if not table.origin.known or table.prior_ratio is None:
         return 0
     size = effective_sample_size(table.prior_ratio)
-    return int(np.ceil(size)) if size < FEWEST_EFFECTIVE else 0
+    return int(np.ceil(size)) if size < fewest else 0
 
 
 def draws_of_known(forward: ForwardModel, count: int, rng: np.random.Generator) -> np.ndarray:

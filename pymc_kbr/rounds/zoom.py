@@ -35,12 +35,6 @@ from pymc_kbr.tables.stored_table import StoredTable
 if TYPE_CHECKING:
     import pymc as pm
 
-ROWS_FACTOR = 10
-"""Times as many rows as bounds are drawn around are simulated in a round at least.
-
-On the Lotka-Volterra model of `case_studies.simulators` bounds from 100 rows, seven times as many, have cut
-the posterior off once in 16 runs, those of 200 rows never in 12.
-"""
 
 MOST_IDLE_ROUNDS = 2
 """Rounds one after the other that narrow nothing, after which there is no further one."""
@@ -215,9 +209,19 @@ def _without_noise(table: ReferenceTable, noise: Any) -> ReferenceTable:
     return dataclasses.replace(table, provenance={**table.provenance, **origin.words}, origin=origin)
 
 
-def _check_rounds(draws: int, rounds: int, size: int, parameters: int) -> None:
+def _check_rounds(
+    draws: int,
+    rounds: int,
+    size: int,
+    parameters: int,
+    *,
+    # Times as many rows as bounds are drawn around are simulated in a round at least. On the
+    # Lotka-Volterra model of `case_studies.simulators` bounds from 100 rows, seven times as many, cut
+    # the posterior off once in 16 runs, those of 200 rows never in 12.
+    rows_factor: int = 10,
+) -> None:
     """Refuse rounds of so few rows that there are no near ones."""
-    least = ROWS_FACTOR * (ROWS_IN_BOUNDS + 2 * parameters)
+    least = rows_factor * (ROWS_IN_BOUNDS + 2 * parameters)
     if size < least:
         raise ValueError(
             f"draws is {draws}, of which each of {rounds} rounds simulates {size}; give each at least "

@@ -24,9 +24,6 @@ from pymc_kbr.simulation.progress import working
 from pymc_kbr.tables.reference_table import ReferenceTable
 from pymc_kbr.tables.stored_table import StoredTable
 
-FEW = 100.0
-"""Effective sample size of the density ratio below which a warning is given."""
-
 Candidates = Sequence[str | Estimator] | None
 """What `sample_abc` hands on to a choice."""
 
@@ -150,9 +147,15 @@ def _rows_of(table: ReferenceTable) -> CheckedRows:
     return CheckedRows.trusted(*sides, weighting.ratio, weighting.success, Names.of_table(table))
 
 
-def warn_of_few(effective_sample_size: float, rows: int) -> None:
+def warn_of_few(
+    effective_sample_size: float,
+    rows: int,
+    *,
+    # Effective sample size of the density ratio below which a warning is given.
+    few: float = 100.0,
+) -> None:
     """Warn where the new prior weights so few rows that its posterior rests on them alone."""
-    if effective_sample_size < FEW:
+    if effective_sample_size < few:
         warnings.warn(
             f"the density ratio of the new prior to the table's has an effective sample size of "
             f"{effective_sample_size:.0f} among {rows} rows; the posterior rests on these: simulate a table "

@@ -37,9 +37,6 @@ NO_END = 1e100
 WIDEST = 4.0
 """Coordinates of a piece of a statistic's range, in its deviations, of which the middle is taken."""
 
-MOST_TOGETHER = 100
-"""Values of a data set up to which several are evaluated together: steps of one would be small."""
-
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
@@ -243,11 +240,18 @@ class Evaluation:
         parts = [each.sum(axis=1) for each in self._each(described, trials)]
         return np.concatenate(parts)
 
-    def log_likelihoods(self, described: np.ndarray, trials: Sequence[Prepared]) -> np.ndarray:
+    def log_likelihoods(
+        self,
+        described: np.ndarray,
+        trials: Sequence[Prepared],
+        *,
+        # Values of a data set up to which several are evaluated together: steps of one would be small.
+        most_together: int = 100,
+    ) -> np.ndarray:
         """Log-likelihoods (g, m) of g data sets, each at its own rows of `described` (g, m, w)."""
         g, m, w = described.shape
         (r, s, e), sizes = trials[0].points.shape, {data.points.shape for data in trials}
-        if g == 1 or len(sizes) > 1 or r * s * e > MOST_TOGETHER:
+        if g == 1 or len(sizes) > 1 or r * s * e > most_together:
             pairs = zip(described, trials, strict=True)
             return np.stack([self.log_likelihood(rows, data) for rows, data in pairs])
         points = np.stack([data.points.reshape(r * s, e) for data in trials])
@@ -394,10 +398,6 @@ def _averaged(each: np.ndarray) -> np.ndarray:
 # --- marginals over some of the statistics ---
 
 
-FACTOR_ENTRIES_AT_ONCE = 2**22
-"""Entries of factors that are held at once."""
-
-
 @dataclass(frozen=True, eq=False)
 class MarginalLocationScale:
     """The density of some statistics of a `LocationScale`, of which the last one may be between two ends."""
@@ -474,8 +474,14 @@ class MarginalLocationScale:
         shares = np.exp(np.array(logs) - logsumexp(logs, axis=0))
         return np.sum(shares * np.array(at), axis=0)
 
-    def _parts(self, count: int) -> Iterator[slice]:
-        step = max(1, FACTOR_ENTRIES_AT_ONCE // len(self.whole.whiten) ** 2)
+    def _parts(
+        self,
+        count: int,
+        *,
+        # Entries of factors that are held at once.
+        factor_entries_at_once: int = 2**22,
+    ) -> Iterator[slice]:
+        step = max(1, factor_entries_at_once // len(self.whole.whiten) ** 2)
         return (slice(first, first + step) for first in range(0, count, step))
 
     def _mixture(self, described: Any, order: list[int], xp: Any) -> tuple[Any, Any]:

@@ -25,12 +25,6 @@ from pymc_kbr.estimators.summaries.transformed import EVEN, Cells, Grid
 ROWS_FOR_TOTALS = 2000
 """In which constant totals are looked for, before all are asked."""
 
-CELLS_AT_ONCE = 1_000_000
-"""Probabilities of every count, of some rows, that are in memory."""
-
-LEAST_CORRELATION = 1e-4
-"""Of the units of one count: with less, a beta-binomial distribution is as good as a binomial one."""
-
 
 class Total(NamedTuple):
     """Columns of counts, in their order, and the sum that they have in every row, as a count."""
@@ -267,7 +261,13 @@ class PartOf:
         return below + at * within
 
     def _tables(
-        self, theta: np.ndarray, past: np.ndarray, count: np.ndarray
+        self,
+        theta: np.ndarray,
+        past: np.ndarray,
+        count: np.ndarray,
+        *,
+        # Probabilities of every count, of some rows, that are in memory.
+        cells_at_once: int = 1_000_000,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities below each count (k,), and at it."""
         assert self.logit is not None
@@ -276,7 +276,7 @@ class PartOf:
         number = np.clip(count, 0, len(every) - 1).astype(int)
         g = self.logit.at(Inputs(theta, past[:, :-1]))[:, None]
         below, at = np.empty(len(theta)), np.empty(len(theta))
-        for rows in row_parts(len(theta), max(1, CELLS_AT_ONCE // len(every))):
+        for rows in row_parts(len(theta), max(1, cells_at_once // len(every))):
             each = np.exp(self._of_count(g[rows], every[None], left[rows], np))
             at[rows] = np.take_along_axis(each, number[rows, None], axis=1)[:, 0]
             below[rows] = np.where(every < number[rows, None], each, 0.0).sum(axis=1)
@@ -295,7 +295,15 @@ class PartOf:
 
 
 def fit_part_of(
-    theta: np.ndarray, past: np.ndarray, grid: Grid, y: np.ndarray, rng: np.random.Generator, effort: Effort
+    theta: np.ndarray,
+    past: np.ndarray,
+    grid: Grid,
+    y: np.ndarray,
+    rng: np.random.Generator,
+    effort: Effort,
+    *,
+    # Of the units of one count: with less, a beta-binomial distribution is as good as a binomial one.
+    least_correlation: float = 1e-4,
 ) -> PartOf:
     """Fit the logit by the binomial likelihood, then the correlation of units that overdisperses it."""
     # Shapes: theta (n, q); past (n, l), as `Left` gives it; y (n,).
@@ -312,7 +320,7 @@ def fit_part_of(
         a, b = size * share, size * (1 - share)
         return float(np.sum(betaln(k + a, n - k + b) - betaln(a, b)))
 
-    tried = [0.0, *np.geomspace(LEAST_CORRELATION, 0.5, 25)]
+    tried = [0.0, *np.geomspace(least_correlation, 0.5, 25)]
     scores = [score(each) for each in tried]
     best = int(np.argmax(scores))
     # Half of a chi square's 99% point, of one more parameter: binomial unless rows say otherwise.
