@@ -54,6 +54,24 @@ def test_the_density_and_its_gradient(learnt, changeable):
     assert np.all(np.isfinite(gradient))
 
 
+def test_a_statistic_on_the_whole_line_has_a_gradient_too():
+    x = pd.DataFrame({"x": T + S * np.random.default_rng(1).standard_t(5, N)})
+    likelihood = pk.KernelLikelihood(shift={"x": "t"}, scale={"x": "s"}).for_scores()
+    likelihood.fit(THETA[["t", "s"]], x, random_seed=1)
+    data = np.array([[-1.0], [0.3], [4.0]])
+    with pm.Model() as model:
+        theta = pm.Normal("theta", 0, 1, shape=2)
+        pk.LearnedSimulator("x", likelihood, theta, observed=data, outside="extrapolate")
+    value = model.rvs_to_values[theta]
+    logp = model.logp(sum=True)
+    both = pytensor.function([value], [logp, pytensor.grad(logp, value)], mode=AS_WRITTEN)
+    at = np.array([0.7, 1.2])
+    found, gradient = both(at)
+    assert found - log_prior(at) == pytest.approx(likelihood.log_likelihood(at[None], data)[0], rel=1e-9)
+    numeric = [(both(at + step)[0] - both(at - step)[0]) / 2e-5 for step in 1e-5 * np.eye(2)]
+    np.testing.assert_allclose(gradient, numeric, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("bad", [[1.0, -0.5, 1.0], [0.5, 2.0, 1.0]])
 def test_trials_of_an_impossible_value_are_refused(learnt, bad):
     with pm.Model():

@@ -347,7 +347,8 @@ class Curve(NamedTuple):
         y = (x - self.origin) / self.unit
         if self.kind in ("log", "softplus"):
             return y > 0
-        return (y > 0) & (y < 1) if self.kind == "logit" else y == y
+        # Of PyTensor variables y == y is a bool.
+        return (y > 0) & (y < 1) if self.kind == "logit" else y <= np.inf
 
 
 def choose_curves(
