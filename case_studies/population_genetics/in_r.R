@@ -6,7 +6,7 @@ task <- asked[1]
 setwd(asked[2])
 tolerance <- as.numeric(asked[3])
 set.seed(1)
-package <- if (task == "abcrf") "abcrf" else "abc"
+package <- if (task %in% c("abcrf", "forests")) "abcrf" else "abc"
 suppressPackageStartupMessages(library(package, character.only = TRUE))
 
 learnt <- read.csv("learnt.csv")
@@ -38,16 +38,29 @@ probabilities <- function() {
 
 draws <- function(size = 1000) {
   by <- function(i) {
-    found <- abc(as.numeric(targets[i, ]), parameters, statistics, tol = tolerance, method = "loclinear")
+    found <- abc(as.numeric(targets[i, ]), parameters, statistics, tol = tolerance, method = task)
     taken <- sample(nrow(found$adj.values), size, replace = TRUE, prob = found$weights)
     cbind(row = i - 1, found$adj.values[taken, ])
   }
   do.call(rbind, lapply(seq_len(nrow(targets)), by))
 }
 
+moments <- function() {
+  trained <- lapply(names(parameters), function(name) {
+    training <- cbind(response = parameters[[name]], statistics)
+    list(forest = regAbcrf(response ~ ., data = training), training = training)
+  })
+  fitted <<- seconds()
+  each <- lapply(trained, function(one) predict(one$forest, targets, one$training))
+  found <- do.call(cbind, lapply(each, function(one) cbind(one$expectation, one$variance)))
+  kinds <- paste(c("mean", "variance"), rep(names(parameters), each = 2), sep = ".")
+  matrix(found, ncol = length(kinds), dimnames = list(NULL, kinds))
+}
+
 began <- seconds()
 fitted <- began
-found <- switch(task, abcrf = votes(), mnlogistic = probabilities(), loclinear = draws())
+found <- switch(task, abcrf = votes(), mnlogistic = probabilities(), loclinear = , neuralnet = draws(),
+                forests = moments())
 ended <- seconds()
 write.csv(found, "found.csv", row.names = FALSE)
 write.csv(data.frame(fit = fitted - began, rest = ended - fitted), "seconds.csv", row.names = FALSE)

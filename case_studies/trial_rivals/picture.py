@@ -33,6 +33,17 @@ def style(method: str) -> dict[str, Any]:
     }
 
 
+def logarithmic(panel: Any) -> None:
+    """Both axes, with plain numbers and a grid."""
+    panel.set(xscale="log", yscale="log")
+    panel.grid(color="#eeeeee", linewidth=0.6)
+    panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    panel.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    panel.yaxis.set_minor_formatter(NullFormatter())
+    panel.set_axisbelow(True)
+
+
 def draw(lines: pd.DataFrame, path: Path) -> None:
     """Nats lost a trial and errors of posterior means against processor seconds, a column a problem."""
     problems = [name for name in PROBLEMS if (lines["problem"] == name).any()]
@@ -58,13 +69,7 @@ def draw(lines: pd.DataFrame, path: Path) -> None:
         below.set_xlabel("processor seconds of the fit")
         below.axhline(0.5, color=RULE, linewidth=0.8, linestyle="--")
         for panel in (above, below):
-            panel.set(xscale="log", yscale="log")
-            panel.grid(color="#eeeeee", linewidth=0.6)
-            panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-            panel.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-            panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-            panel.yaxis.set_minor_formatter(NullFormatter())
-            panel.set_axisbelow(True)
+            logarithmic(panel)
     panels[0, 0].set_ylabel("nats lost a held-out trial")
     panels[1, 0].set_ylabel("rms error of posterior means\n(exact posterior deviations)")
     figure.legend(

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from tests.case_studies import (
+    tables_of_field,
     tables_of_filtering,
     tables_of_hierarchical,
     tables_of_kernel_learning,
@@ -235,6 +236,7 @@ TABLES = {
     tables_of_kernel_learning.KERNEL_LEARNING: tables_of_kernel_learning.TABLES,
     tables_of_models.MODEL_CHOICE: [tables_of_models.TOYS],
     tables_of_reaction_times.REACTION_TIMES: [tables_of_reaction_times.LIKELIHOODS],
+    tables_of_field.STUDY: [tables_of_field.FIELD],
     tables_of_trial_rivals.TRIAL_RIVALS: [tables_of_trial_rivals.LIKELIHOODS],
     tables_of_models.DATA_SETS: [tables_of_models.PROBLEMS, tables_of_models.BY_SIZE],
     tables_of_models.OTHERS_PROBLEMS: tables_of_models.EACH_PROBLEM,

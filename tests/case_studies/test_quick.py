@@ -41,6 +41,7 @@ STUDIES = {
     "gallery": ["gallery"],
     "reaction_times": ["errors", "summary"],
     "trial_rivals": ["errors", "fits", "summary"],
+    "field": ["errors", "fits", "summary"],
     "posterior_draws.joint_width": ["joint_width"],
     "posterior_draws.local_test": ["local_test"],
     "gallery.asked": ["asked", "asked_intervals"],
