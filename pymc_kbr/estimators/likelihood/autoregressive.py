@@ -738,12 +738,17 @@ def _with_shape(
     rng: np.random.Generator,
     rows_for_shape: int,
     beyond: float,
+    *,
+    # From which a shape has twice as many parts and functions; tests/statistical/moving_shapes.csv.
+    rows_for_twice: int = 15_000,
 ) -> Conditional:
     """A conditional with the shape of the residuals of left-out rows; `unit` is centre, scale and noise."""
     g = log_variance.left_out
     z = (target - mean.left_out) * np.exp(-0.5 * g)
+    rows = min(rows_for_shape, len(z))
+    times = 2 if rows >= rows_for_twice else 1
     shape = fit_conditional_mixture(
-        fit_shape(z, rng), inputs, z, rng, searched=rows_for_shape, learnt=rows_for_shape
+        fit_shape(z, rng), inputs, z, rng, searched=rows, learnt=rows, times=times
     )
     # Of log variances, which go twice as far as log deviations.
     limits = (float(g.min()) - 2 * beyond, float(g.max()) + 2 * beyond)

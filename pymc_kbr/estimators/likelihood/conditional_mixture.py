@@ -96,6 +96,8 @@ def fit_conditional_mixture(
     *,
     searched: int = 6000,
     learnt: int = 6000,
+    # Of the numbers of parts and functions.
+    times: int = 1,
     # A shape that is normal on average may be none at any one input.
     fewest_parts: int = 3,
     # Standard deviations of its score test from which an input matters.
@@ -111,11 +113,12 @@ def fit_conditional_mixture(
     more = order[: max(searched, learnt)]
     every, of_every = inputs.rows(more), z[more]
     inputs, z = inputs.rows(order[:searched]), z[order[:searched]]
-    start = base if len(base.means) >= fewest_parts else fit_parts(z, fewest_parts, rng)
+    parts = times * fewest_parts
+    start = base if len(base.means) >= parts else fit_parts(z, parts, rng)
     matter = np.flatnonzero(surprises(start, inputs, z) > surprising)
     if not len(matter):
         return base
-    features = _features(inputs, matter)
+    features = _features(inputs, matter, times)
     phi = features(inputs.theta, inputs.past[:, None])[:, 0]
     first = int((1 - held_out_share) * len(z))
     x = np.concatenate([start.log_shares, start.means, np.log(start.deviations)])
@@ -234,8 +237,9 @@ def surprises(
 def _features(
     inputs: Inputs,
     matter: np.ndarray,
+    times: int = 1,
     *,
-    # Of the smooth functions; linear ones are beside them.
+    # Of the smooth functions, times a number; linear ones are beside them.
     most_landmarks: int = 60,
     most_smooth: int = 30,
 ) -> ShapeFeatures:
@@ -245,11 +249,11 @@ def _features(
     selection = np.eye(columns.shape[1])[:, matter] / columns.std(axis=0)[matter]
     u = columns @ selection
     centre = u.mean(axis=0)
-    landmarks = (u - centre)[:most_landmarks]
+    landmarks = (u - centre)[: times * most_landmarks]
     scales = np.full(len(matter), 1 / np.sqrt(len(matter)))
     values, vectors = np.linalg.eigh(gaussian(landmarks, landmarks, scales))
     # Smooth functions have large eigenvalues; over their roots all coefficients have one prior.
-    kept = np.flatnonzero(values > 1e-4 * values[-1])[-most_smooth:]
+    kept = np.flatnonzero(values > 1e-4 * values[-1])[-times * most_smooth :]
     return ShapeFeatures(
         selection[:q], selection[q:], centre, landmarks, vectors[:, kept] / np.sqrt(values[kept])
     )
