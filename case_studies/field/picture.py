@@ -11,7 +11,7 @@ import pandas as pd
 from case_studies.destination import redraw
 from case_studies.field.methods import METHODS
 from case_studies.field.problems import PROBLEMS
-from case_studies.trial_rivals.picture import logarithmic
+from case_studies.trial_rivals.picture import panels_of
 from pymc_kbr.arrays.plotting import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RULE, VERMILION
 
 HERE = Path(__file__).parent
@@ -35,15 +35,7 @@ def style(method: str) -> dict[str, Any]:
 def draw(lines: pd.DataFrame, path: Path) -> None:
     """Errors of posterior means and ratios of widths against processor seconds, a column a problem."""
     problems = [name for name in PROBLEMS if (lines["problem"] == name).any()]
-    figure, panels = plt.subplots(
-        2,
-        len(problems),
-        figsize=(1.2 + 3.7 * len(problems), 6.6),
-        sharex=True,
-        sharey="row",
-        squeeze=False,
-        layout="constrained",
-    )
+    figure, panels = panels_of(problems, 1.2 + 3.7 * len(problems), 6.6)
     handles: dict[str, Any] = {}
     for column, name in enumerate(problems):
         above, below = panels[:, column]
@@ -53,13 +45,10 @@ def draw(lines: pd.DataFrame, path: Path) -> None:
             middle = line["typical_width"]
             bars = [[middle - line["narrowest"]], [line["widest"] - middle]]
             below.errorbar(at, [middle], yerr=bars, elinewidth=1, **looks)
-        above.set_title(name, fontsize=10)
         below.set_xlabel("processor seconds: fit and one posterior")
         below.axhline(1, color=RULE, linewidth=0.8, linestyle="--")
-        for panel in (above, below):
-            logarithmic(panel)
-    panels[0, 0].set_ylabel("rms error of posterior means\n(exact posterior deviations)")
-    panels[1, 0].set_ylabel("ratio of deviations to exact ones\n(median, and range of all)")
+    panels[0, 0].set_ylabel("rms error of posterior means\n(exact standard deviations)")
+    panels[1, 0].set_ylabel("width of posteriors, exact one 1\n(median, and range of all)")
     order = [method for method in METHODS if method in handles]
     figure.legend(
         [handles[method] for method in order], order, loc="outside lower center", ncols=4, frameon=False

@@ -33,29 +33,34 @@ def style(method: str) -> dict[str, Any]:
     }
 
 
-def logarithmic(panel: Any) -> None:
-    """Both axes, with plain numbers and a grid."""
-    panel.set(xscale="log", yscale="log")
-    panel.grid(color="#eeeeee", linewidth=0.6)
-    panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    panel.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    panel.yaxis.set_minor_formatter(NullFormatter())
-    panel.set_axisbelow(True)
-
-
-def draw(lines: pd.DataFrame, path: Path) -> None:
-    """Nats lost a trial and errors of posterior means against processor seconds, a column a problem."""
-    problems = [name for name in PROBLEMS if (lines["problem"] == name).any()]
+def panels_of(titles: list[str], width: float, height: float) -> tuple[Any, Any]:
+    """A figure with two panels below each title; both axes logarithmic, with plain numbers and a grid."""
     figure, panels = plt.subplots(
         2,
-        len(problems),
-        figsize=(2.9 * len(problems), 5.4),
+        len(titles),
+        figsize=(width, height),
         sharex=True,
         sharey="row",
         squeeze=False,
         layout="constrained",
     )
+    for title, panel in zip(titles, panels[0], strict=True):
+        panel.set_title(title, fontsize=10)
+    for panel in panels.flat:
+        panel.set(xscale="log", yscale="log")
+        panel.grid(color="#eeeeee", linewidth=0.6)
+        panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        panel.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        panel.yaxis.set_minor_formatter(NullFormatter())
+        panel.set_axisbelow(True)
+    return figure, panels
+
+
+def draw(lines: pd.DataFrame, path: Path) -> None:
+    """Nats lost a trial and errors of posterior means against processor seconds, a column a problem."""
+    problems = [name for name in PROBLEMS if (lines["problem"] == name).any()]
+    figure, panels = panels_of(problems, 2.9 * len(problems), 5.4)
     handles: dict[str, Any] = {}
     for column, name in enumerate(problems):
         above, below = panels[:, column]
@@ -65,13 +70,10 @@ def draw(lines: pd.DataFrame, path: Path) -> None:
             bars = [[min(error, lost - WORST)], [error]]
             above.errorbar([line["seconds"]], [lost], yerr=bars, elinewidth=1, **looks)
             handles[line["method"]] = below.plot([line["seconds"]], [line["rms_error"]], **looks)[0]
-        above.set_title(name, fontsize=10)
         below.set_xlabel("processor seconds of the fit")
         below.axhline(0.5, color=RULE, linewidth=0.8, linestyle="--")
-        for panel in (above, below):
-            logarithmic(panel)
     panels[0, 0].set_ylabel("nats lost a held-out trial")
-    panels[1, 0].set_ylabel("rms error of posterior means\n(exact posterior deviations)")
+    panels[1, 0].set_ylabel("rms error of posterior means\n(exact standard deviations)")
     figure.legend(
         handles.values(), handles.keys(), loc="outside lower center", ncols=len(handles), frameon=False
     )

@@ -60,7 +60,8 @@ def narrower_with_noise(
     noise: np.ndarray,
     seed: int,
     *,
-    # Deviations of all noise by which predicted statistics may be wrong to be gone by, and alone.
+    # Errors of predicted statistics, in standard deviations of all noise together, below which bounds are
+    # drawn by them where these narrow, and below which they are enough by themselves.
     usable_error: float = 20.0,
     sufficient_error: float = 1.0,
 ) -> tuple[bool, Within, bool]:
@@ -91,10 +92,10 @@ def _ranges(
     kept: int,
     metric: bool | str,
     *,
-    # What is added to that range on each side, as a share of it: of the rows as they are, and moved.
+    # What is added on each side to the range of near rows, as a share of it: as they are, and moved.
     near_margin: float = 0.75,
     moved_margin: float = 0.4,
-    # Times as many rows, which are also moved by the slopes of a local regression on them.
+    # Of the rows that are kept, how many times as many are moved by a local regression on them.
     regression_factor: int = 5,
     # Rows near the observation at which a metric is tried.
     checked_rows: int = 100,
@@ -149,7 +150,7 @@ def likely_bounds(
     pilot_rows: int = 4_000,
     # Of the noise, by which a row may be less likely than the likeliest one and is kept.
     likely_deviations: float = 4.5,
-    # What is added to the range of likely rows on each side, as a share of it; of fewer than so many rows.
+    # What is added on each side to the range of likely rows, as a share of it, and where these are few.
     margin: float = 0.05,
     margin_of_few: float = 0.5,
     few_rows: int = 100,

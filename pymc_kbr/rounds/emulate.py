@@ -23,7 +23,6 @@ from pymc_kbr.tables.reference_table import ReferenceTable, check_table
 if TYPE_CHECKING:
     import pymc as pm
 
-
 MOST_NARROWINGS = 5
 """Times, at most, that rows close in on the observation."""
 

@@ -24,9 +24,8 @@ BANDWIDTH_MULTIPLES = tuple(2.0 ** np.arange(-2, 5))
 RIDGES_TO_INTERPOLATE = tuple(10.0 ** np.arange(-10.0, 1.1))
 """Ridges n * lambda that are tried: a function without noise needs next to none."""
 
-
 ROWS_FOR_SETTINGS_OF_A_ROUND = 200
-"""The same while rows are closing in."""
+"""Rows on which bandwidth and ridge are chosen while rows are closing in."""
 
 SKETCHED_STATISTICS = 32
 """Statistics from which on errors are measured on so many random combinations of them."""

@@ -746,9 +746,9 @@ def _with_shape(
     g = log_variance.left_out
     z = (target - mean.left_out) * np.exp(-0.5 * g)
     rows = min(rows_for_shape, len(z))
-    times = 2 if rows >= rows_for_twice else 1
+    capacity = 2 if rows >= rows_for_twice else 1
     shape = fit_conditional_mixture(
-        fit_shape(z, rng), inputs, z, rng, searched=rows, learnt=rows, times=times
+        fit_shape(z, rng), inputs, z, rng, searched=rows, learnt=rows, capacity=capacity
     )
     # Of log variances, which go twice as far as log deviations.
     limits = (float(g.min()) - 2 * beyond, float(g.max()) + 2 * beyond)

@@ -96,8 +96,8 @@ def fit_conditional_mixture(
     *,
     searched: int = 6000,
     learnt: int = 6000,
-    # Of the numbers of parts and functions.
-    times: int = 1,
+    # Multiplies the numbers of parts and of smooth functions.
+    capacity: int = 1,
     # A shape that is normal on average may be none at any one input.
     fewest_parts: int = 3,
     # Standard deviations of its score test from which an input matters.
@@ -113,12 +113,12 @@ def fit_conditional_mixture(
     more = order[: max(searched, learnt)]
     every, of_every = inputs.rows(more), z[more]
     inputs, z = inputs.rows(order[:searched]), z[order[:searched]]
-    parts = times * fewest_parts
+    parts = capacity * fewest_parts
     start = base if len(base.means) >= parts else fit_parts(z, parts, rng)
     matter = np.flatnonzero(surprises(start, inputs, z) > surprising)
     if not len(matter):
         return base
-    features = _features(inputs, matter, times)
+    features = _features(inputs, matter, capacity)
     phi = features(inputs.theta, inputs.past[:, None])[:, 0]
     first = int((1 - held_out_share) * len(z))
     x = np.concatenate([start.log_shares, start.means, np.log(start.deviations)])
@@ -142,8 +142,8 @@ def fit_conditional_mixture(
 def _maximised(
     x: np.ndarray, phi: np.ndarray, z: np.ndarray, penalty: float, *, iterations: int = 60
 ) -> np.ndarray:
-    """Coefficients of the highest penalised likelihood, from some on."""
-    # In units of their information as if parts were apart, the loss is about as steep in all directions.
+    """Coefficients of the highest penalised likelihood, by steps from x."""
+    # In units of their information, as if parts did not overlap, the loss is about as steep everywhere.
     logits, _, logs = np.split(x[: len(x) // (1 + phi.shape[1])], 3)
     shares = np.exp(logits - log_sum_exp(list(logits)))
     widths = np.exp(np.clip(logs, LOWEST, HIGHEST))
@@ -237,9 +237,9 @@ def surprises(
 def _features(
     inputs: Inputs,
     matter: np.ndarray,
-    times: int = 1,
+    capacity: int = 1,
     *,
-    # Of the smooth functions, times a number; linear ones are beside them.
+    # Of the smooth functions, for a capacity of one; linear ones are beside them.
     most_landmarks: int = 60,
     most_smooth: int = 30,
 ) -> ShapeFeatures:
@@ -249,11 +249,11 @@ def _features(
     selection = np.eye(columns.shape[1])[:, matter] / columns.std(axis=0)[matter]
     u = columns @ selection
     centre = u.mean(axis=0)
-    landmarks = (u - centre)[: times * most_landmarks]
+    landmarks = (u - centre)[: capacity * most_landmarks]
     scales = np.full(len(matter), 1 / np.sqrt(len(matter)))
     values, vectors = np.linalg.eigh(gaussian(landmarks, landmarks, scales))
     # Smooth functions have large eigenvalues; over their roots all coefficients have one prior.
-    kept = np.flatnonzero(values > 1e-4 * values[-1])[-times * most_smooth :]
+    kept = np.flatnonzero(values > 1e-4 * values[-1])[-capacity * most_smooth :]
     return ShapeFeatures(
         selection[:q], selection[q:], centre, landmarks, vectors[:, kept] / np.sqrt(values[kept])
     )
