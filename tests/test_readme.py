@@ -28,14 +28,17 @@ MOST = 400
 SHORTER = {
     '"localised", "adjusted", "sample_smc"]': '"localised"]',
     "repetitions=3": "repetitions=1",
-    "rows=1000": "rows=150",
+    "rows=1000": "rows=60",
     "simulations=1000": "simulations=300",
     'simulations=500, estimator="adjusted"': 'simulations=150, estimator="adjusted"',
-    "table, rows=200": "table, rows=60",
-    "max_nr_populations=8": "max_nr_populations=3",
+    "table, rows=200": "table, rows=30",
+    "max_nr_populations=8": "max_nr_populations=2",
+    "draws=50)": "draws=5)",
     "size=1000": "size=300",
     "size=(1000, 2)": "size=(300, 2)",
-    "pk.refine(1_000, model=model,": "pk.refine(500, model=model, rounds=2,",
+    # `refine` and `sample_abc` have tests of their own, with the likelihood that they choose by themselves.
+    "pk.refine(1_000, model": 'pk.refine(300, rounds=2, estimator=pk.KernelLikelihood("location_scale"), model',
+    "simulations=2000,": 'simulations=300, rounds="auto",',
     "pk.zoom(8_000": "pk.zoom(1500",  # its rounds have a least size
     "pk.zoom(3_000": "pk.zoom(1500",
     "pk.KernelLikelihood()": 'pk.KernelLikelihood("location_scale")',
