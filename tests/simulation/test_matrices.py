@@ -91,12 +91,14 @@ def entries_of(idata):
     return idata["posterior"]["corr"].shape[2:]
 
 
-def test_rounds_and_calibration_take_correlation_matrices():
+def test_rounds_and_calibration_take_correlation_matrices(monkeypatch):
+    # Matrices are drawn one by one, and always as many as a stream has.
+    monkeypatch.setattr("pymc_kbr.simulation.prior.draws.ROWS_A_STREAM", 128)
     model = correlated()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        table = pk.refine(400, model=model, rounds=2, estimator="rejection", random_seed=1, progressbar=False)
-        whole_prior = pk.simulate(200, model=model, random_seed=1, progressbar=False)
+        table = pk.refine(240, model=model, rounds=2, estimator="rejection", random_seed=1, progressbar=False)
+        whole_prior = pk.simulate(100, model=model, random_seed=1, progressbar=False)
         calibration = pk.calibrate(
             "rejection", whole_prior, rows=20, draws=50, random_seed=1, progressbar=False
         )

@@ -23,6 +23,14 @@ ESTIMATORS = {
 }
 
 
+@pytest.fixture(scope="module", autouse=True)
+def short_streams():
+    """Many of these priors are drawn value by value, and always as many as a stream has."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pymc_kbr.simulation.prior.draws.ROWS_A_STREAM", 128)
+        yield
+
+
 def noisy(rng, theta, size=None):
     return rng.normal(theta, 0.3, size)
 
