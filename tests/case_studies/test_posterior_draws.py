@@ -44,7 +44,8 @@ def test_the_two_sample_test_tells_what_differs(rng):
     one, two = rng.normal(size=(800, 2)), rng.normal(size=(800, 2))
     # 1,600 guesses of a fair coin have a deviation of 0.0125.
     assert c2st(one, two) == pytest.approx(0.5, abs=0.05)
-    assert c2st(one + 2.0, two) > 0.85
+    # Nine in ten can be told; of 400 guesses that share has a deviation of 0.015.
+    assert c2st(one[:200] + 2.0, two[:200]) > 0.85
 
 
 @pytest.mark.parametrize("name", sorted(PROBLEMS))
