@@ -37,7 +37,7 @@ SHORTER = {
     "size=1000": "size=300",
     "size=(1000, 2)": "size=(300, 2)",
     # `refine` and `sample_abc` have tests of their own, with the likelihood that they choose by themselves.
-    "pk.refine(1_000, model": 'pk.refine(300, rounds=2, estimator=pk.KernelLikelihood("location_scale"), model',
+    "pk.refine(1_000, ": 'pk.refine(300, rounds=2, estimator=pk.KernelLikelihood("location_scale"), ',
     "simulations=2000,": 'simulations=300, rounds="auto",',
     "pk.zoom(8_000": "pk.zoom(1500",  # its rounds have a least size
     "pk.zoom(3_000": "pk.zoom(1500",
