@@ -65,7 +65,7 @@ PARTS = {"slcp": 40, "gaussian_linear_uniform": 8}
 """Of the mixture that stands for a posterior which is not nearly normal; three otherwise."""
 
 
-def weighted(task, number, rng, draws=40_000):
+def weighted(task, number, rng, draws=20_000):
     """Points, their weights to the posterior, and the half of the reference that they have not seen."""
     reference = task.reference(number)
     seen, unseen = task.support.forward(reference[::2]), reference[1::2]
