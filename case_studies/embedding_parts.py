@@ -59,28 +59,28 @@ class Plan:
         }
 
     def _settings(self, quick: bool, output: Path) -> None:
-        points, trials, n = (3, 2, 80) if quick else (13, self.surface, 500)
+        points, trials, n = (2, 2, 40) if quick else (13, self.surface, 500)
         grids = np.logspace(-1.5, 1.5, points), np.logspace(-10, 0, points)
         table = errors.surface(self.draw, trials, n, *grids)
         errors.write(table, output / f"{self.prefix}surface.csv")
         plots.plot_surface(table, output / f"{self.prefix}surface.png")
 
     def _modes(self, quick: bool, output: Path) -> None:
-        points, trials, n = (2, 2, 40) if quick else (7, self.modes, 500)
+        points, trials, n = (2, 2, 20) if quick else (7, self.modes, 500)
         grids = np.logspace(-1.5, 1.5, points), np.logspace(-10, 0, points)
         table = errors.surface(self.draw, trials, n, *grids, modes=True)
         errors.write(table, output / f"{self.prefix}modes.csv")
         plots.plot_modes(table, output / f"{self.prefix}modes.png")
 
     def _chosen(self, quick: bool, output: Path) -> None:
-        points, trials, n = (3, 2, 60) if quick else (9, self.chosen, 500)
+        points, trials, n = (2, 2, 40) if quick else (9, self.chosen, 500)
         grids = np.logspace(-1, 1.5, points), np.logspace(-6, 0, points)
         table = errors.chosen_settings(self.draw, trials, n, *grids)
         errors.write(table, output / f"{self.prefix}chosen.csv")
         plots.plot_chosen(table, output / f"{self.prefix}chosen.png")
 
     def _dimensions(self, quick: bool, output: Path) -> None:
-        trials, n, dimensions = (2, 60, (2,)) if quick else (self.dimensions, 1000, (1, 2, 4, 8, 16))
+        trials, n, dimensions = (2, 40, (2,)) if quick else (self.dimensions, 1000, (1, 2, 4, 8, 16))
         table = errors.over_dimensions(self.draw, trials, n, dimensions)
         errors.write(table, output / f"{self.prefix}dimensions.csv")
         picture = output / f"{self.prefix}dimensions.png"
@@ -91,7 +91,7 @@ class Plan:
 
     def over_sizes(self, quick: bool, output: Path) -> pd.DataFrame:
         """The table and the picture of sample sizes; an interrupted run goes on where it ended."""
-        trials = {60: 2} if quick else self.sizes
+        trials = {40: 2} if quick else self.sizes
         exact = self.exact_runs or {n: repeats for n, repeats in trials.items() if n <= self.exact_up_to}
         if quick:
             exact = dict(trials)

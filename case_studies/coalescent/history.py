@@ -124,10 +124,10 @@ def main() -> None:
     parser.add_argument("--held-out", type=int, default=2000, help="of each history")
     parser.add_argument("--store", type=Path, help="folder that keeps simulations and choices, to go on from")
     parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--quick", action="store_true", help="60 rows, 10 held out")
+    parser.add_argument("--quick", action="store_true", help="60 rows, 5 held out")
     add_destination(parser, "folder of history.csv")
     arguments = parser.parse_args()
-    rows, held_out = (60, 10) if arguments.quick else (arguments.rows, arguments.held_out)
+    rows, held_out = (60, 5) if arguments.quick else (arguments.rows, arguments.held_out)
     methods = ("kernel_logistic", "nearest_rows") if arguments.quick else METHODS
     warnings.filterwarnings("ignore", message="the statistics in columns")
     models = {name: make(np.zeros(len(RICHER))) for name, make in DEMOGRAPHIES.items()}

@@ -75,11 +75,11 @@ def main() -> None:
     parser.add_argument("--held-out", type=int, default=1000)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument(
-        "--quick", action="store_true", help="300 simulations, 30 held out, three columns, no choice"
+        "--quick", action="store_true", help="100 simulations, 20 held out, three columns, no choice"
     )
     add_destination(parser, "folder of richer.csv and richer_columns.csv")
     arguments = parser.parse_args()
-    n, k = (300, 30) if arguments.quick else (arguments.simulations, arguments.held_out)
+    n, k = (100, 20) if arguments.quick else (arguments.simulations, arguments.held_out)
     model = constant(np.zeros(len(RICHER)))
     cores = 1 if arguments.quick else arguments.cores
     frame = pk.simulate(n + k, model=model, random_seed=SEED, cores=cores).to_dataframe()

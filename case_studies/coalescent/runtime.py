@@ -40,7 +40,7 @@ EPSILON = 0.25
 TYPICAL = np.array([27.0, 12.5, 6.0, 4.4, 16.0, 13.0, 7.0])
 SMALL, LARGE = (1_000, 3_000, 10_000), (30_000, 98_000)
 SHOWN = ["estimator", "budget", "simulations", "rmse", "crps", "note"]
-TIMED = 300
+TIMED, TIMED_QUICKLY = 300, 30
 """Simulations from which the seconds of one are measured."""
 
 
@@ -77,8 +77,9 @@ def main() -> None:
     name = "runtime" if arguments.coal is None else "runtime_coal"
     model = coalescent_model(TYPICAL, EPSILON * DEVIATIONS)
     parts = of_tables(arguments, name)
-    timed = pk.simulate(TIMED, model=model, random_seed=1, progressbar=False)
-    each = timed.timings["simulate"] / TIMED / (1 if arguments.quick else arguments.cores)
+    count = TIMED_QUICKLY if arguments.quick else TIMED
+    timed = pk.simulate(count, model=model, random_seed=1, progressbar=False)
+    each = timed.timings["simulate"] / count / (1 if arguments.quick else arguments.cores)
     if arguments.coal is None:
         parts += of_smc(model, arguments)
     result = pd.concat(parts, ignore_index=True)
@@ -129,7 +130,7 @@ def of_smc(model: pm.Model, arguments: argparse.Namespace) -> list[pd.DataFrame]
     quick = arguments.quick
     smc = pk.SampleSMC(observations=1 if quick else 3, cores=1 if quick else arguments.cores)
     parts = []
-    for budget in (20,) if quick else SMALL[:2]:
+    for budget in (10,) if quick else SMALL[:2]:
         parts.append(
             pk.compare(
                 model,

@@ -28,10 +28,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="300 rows, 50 held out")
+    parser.add_argument("--quick", action="store_true", help="100 rows, 20 held out")
     add_destination(parser)
     arguments = parser.parse_args()
-    n, k = (300, 50) if arguments.quick else (10_000, 1_000)
+    n, k = (100, 20) if arguments.quick else (10_000, 1_000)
     parameters, statistics = load(None)
     column = STATISTICS.index("unif")
     truth = parameters[-k:]

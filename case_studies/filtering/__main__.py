@@ -40,7 +40,7 @@ def main() -> None:
     output = folder_of(arguments, HERE)
     without = [method for method in METHODS if method != "known_transition"]
     if arguments.quick:
-        add_lines(output / "circles.csv", jobs(2, (60,), METHODS))
+        add_lines(output / "circles.csv", jobs(2, (30,), METHODS))
     elif not arguments.pictures:
         add_lines(output / "circles.csv", jobs(arguments.runs, (200,), ["known_transition"]))
         add_lines(output / "circles.csv", jobs(arguments.runs, LENGTHS, without))

@@ -31,7 +31,7 @@ def fukumizu_dimensions(quick: bool, output: Path) -> None:
 
 def fukumizu_seconds(quick: bool, output: Path) -> None:
     """Fukumizu 2013, section 5.2."""
-    sizes = (100, 200) if quick else (*fukumizu_5_2.SIZES, *fukumizu_5_2.FOR_REJECTION)
+    sizes = (50, 100) if quick else (*fukumizu_5_2.SIZES, *fukumizu_5_2.FOR_REJECTION)
     table = fukumizu_5_2.table(2 if quick else 20, sizes)
     table.round(5).to_csv(output / "fukumizu_5_2.csv", index=False)
     pictures.over_seconds(table, output / "fukumizu_5_2.png")

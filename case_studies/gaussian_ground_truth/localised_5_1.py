@@ -53,7 +53,7 @@ def ridges(quick: bool, output: Path) -> None:
     The exact estimator is factored to a residual of 1e-6 of the trace, which at this size gives its errors
     to 0.02% (`localised_sizes.csv`) in a hundredth of its time.
     """
-    n, trials = (300, 2) if quick else (20_000, 10)
+    n, trials = (100, 2) if quick else (20_000, 10)
     m = errors.neighbours(n)
     factored = IncompleteCholesky(tolerance=1e-6, rank=min(n, 600))
     plain: dict[str, Any] = {"centred": False, "scale": False}

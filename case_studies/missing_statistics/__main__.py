@@ -121,10 +121,10 @@ def main() -> None:
     parser.add_argument(
         "--estimators", nargs="+", default=["adjusted", "localised", "kernel_likelihood", "auto"]
     )
-    parser.add_argument("--quick", action="store_true", help="300 rows, 2 observations, adjusted alone")
+    parser.add_argument("--quick", action="store_true", help="100 rows, 2 observations, adjusted alone")
     add_destination(parser, "folder of gaps.csv and seconds.csv")
     arguments = parser.parse_args()
-    rows, count, many = (300, 2, 60) if arguments.quick else (arguments.rows, arguments.observations, 1000)
+    rows, count, many = (100, 2, 60) if arguments.quick else (arguments.rows, arguments.observations, 1000)
     names = ["adjusted"] if arguments.quick else arguments.estimators
     estimators = {name: None if name == "auto" else pk.ESTIMATORS[name]() for name in names}
     output = folder_of(arguments, HERE)

@@ -107,11 +107,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="200 simulations, one data set of 20 trials")
+    parser.add_argument("--quick", action="store_true", help="100 simulations, one data set of 20 trials")
     add_destination(parser)
     arguments = parser.parse_args()
     folder = folder_of(arguments, HERE)
-    lines = errors([200], 60, 1, 20) if arguments.quick else errors([5_000, 20_000], 1500, 4, 200)
+    lines = errors([100], 60, 1, 20) if arguments.quick else errors([5_000, 20_000], 1500, 4, 200)
     lines.round(5).to_csv(folder / "errors.csv", index=False)
     found = summary(lines)
     found.round(5).to_csv(folder / "summary.csv", index=False)

@@ -18,7 +18,6 @@ STUDIES = {
         "xu_5_1",
         "fukumizu_5_2",
         "localised_ridges",
-        "localised_surface",
         "localised_modes",
         "localised_chosen",
         "localised_dimensions",
@@ -47,9 +46,11 @@ STUDIES = {
     "gallery.asked": ["asked", "asked_intervals"],
 }
 SHORTER = {
-    "gaussian_ground_truth": ["--parts", "xu", "fukumizu_5_2", *localised_5_1.PARTS],
+    "gaussian_ground_truth": ["--parts", "xu", "fukumizu_5_2", *(set(localised_5_1.PARTS) - {"settings"})],
     "nonlinear_regression": ["--parts", "bandwidths", "settings"],
     "simulators": ["--models", "normal", "lotka_volterra"],
+    "field": ["--problems", "waiting times"],
+    "trial_rivals": ["--problems", "drift diffusion", "counts"],
     "population_genetics": ["--only", "tuberculosis"],  # the other one needs msprime
 }
 """Options that leave out what differs from the rest, or from another study, in its model alone."""
