@@ -46,11 +46,16 @@ STUDIES = {
     "gallery.asked": ["asked", "asked_intervals"],
 }
 SHORTER = {
-    "gaussian_ground_truth": ["--parts", "xu", "fukumizu_5_2", *(set(localised_5_1.PARTS) - {"settings"})],
+    "gaussian_ground_truth": [
+        "--parts",
+        "xu",
+        "fukumizu_5_2",
+        *(p for p in localised_5_1.PARTS if p != "settings"),
+    ],
     "nonlinear_regression": ["--parts", "bandwidths", "settings"],
     "simulators": ["--models", "normal", "lotka_volterra"],
     "field": ["--problems", "waiting times"],
-    "trial_rivals": ["--problems", "drift diffusion", "counts"],
+    "trial_rivals": ["--problems", "drift diffusion", "g-and-k pairs", "counts"],
     "population_genetics": ["--only", "tuberculosis"],  # the other one needs msprime
 }
 """Options that leave out what differs from the rest, or from another study, in its model alone."""
