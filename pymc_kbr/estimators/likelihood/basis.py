@@ -14,6 +14,7 @@ from pymc_kbr.arrays.bijections import Interval
 from pymc_kbr.arrays.scaling import unit_deviations
 from pymc_kbr.arrays.support import Support
 from pymc_kbr.arrays.threads import parallel_map, product, product_over_rows, row_parts
+from pymc_kbr.estimators.likelihood.smooth_function import independent
 
 
 def fixed_bounds(support: Support) -> Iterator[tuple[int, float, float]]:
@@ -36,6 +37,11 @@ class Landmarks:
 
     def __len__(self) -> int:
         return len(self.centres)
+
+    def independent(self, *, negligible: float = 1e-10) -> Landmarks:
+        """Those that span all of them."""
+        chosen, _ = independent(self._kernel(self.centres, np), negligible=negligible)
+        return Landmarks(self.centres[chosen], self.precisions[chosen], self.directions)
 
     def moved(self, points: np.ndarray) -> Landmarks:
         """The same kernel, equal at all its landmarks, at points (m, q)."""
@@ -105,6 +111,7 @@ def make_basis(
     # ridge regression is then a division by 1 + lambda * penalty, for every lambda.
     # Shapes: theta (n, q).
     n, q = theta.shape
+    groups = [group.independent() for group in groups]
     landmarks = Landmarks(
         np.vstack([group.centres for group in groups]),
         np.vstack([group.precisions for group in groups]),

@@ -50,8 +50,9 @@ class WhitenedBasis:
 
     # Shapes: features (n, m + 1 + q + l).
     def __init__(self, kernel: ProductKernel, inputs: Inputs, landmarks: Inputs) -> None:
-        self.kernel, self.landmarks = kernel, landmarks
-        self._unwhiten = inverse_lower(np.linalg.cholesky(with_jitter(kernel(landmarks, landmarks))))
+        chosen, factor = independent(kernel(landmarks, landmarks))
+        self.kernel, self.landmarks = kernel, (landmarks := landmarks.rows(chosen))
+        self._unwhiten = inverse_lower(factor)
         m = len(landmarks.theta)
         gram = kernel(inputs, landmarks)
         self.features = np.empty((len(gram), m + 1 + inputs.theta.shape[1] + inputs.past.shape[1]))
@@ -365,6 +366,14 @@ def with_jitter(
 ) -> np.ndarray:
     """A Gram matrix (m, m), well enough conditioned for a Cholesky factor."""
     return gram + jitter * np.mean(np.diag(gram)) * np.eye(len(gram))
+
+
+def independent(gram: np.ndarray, *, negligible: float = 1e-6) -> tuple[np.ndarray, np.ndarray]:
+    """Landmarks (r,) that span all, by their Gram matrix (m, m), and the Cholesky factor (r, r) of theirs."""
+    # Each in turn is the one that those before it leave the largest variance. Where that is next to nothing
+    # beside the mean one, the rest would cost as much as these and add no function.
+    factor, order, rank, _ = lapack.dpstrf(gram, tol=negligible * np.mean(np.diag(gram)), lower=1)
+    return order[:rank] - 1, np.tril(factor[:rank, :rank])
 
 
 def with_unit_prior(squares: np.ndarray) -> np.ndarray:
