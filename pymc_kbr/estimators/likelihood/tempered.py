@@ -68,7 +68,9 @@ def tempered(
         rows = start_sample(start, prior, likelihoods, base)
         streams = Streams(generators[group])
         near = None if clouds is None else clouds[group]
-        for which, beginning in beginnings(counted, log_prior, rows, particles, streams, near):
+        found = list(beginnings(counted, log_prior, rows, particles, streams, near))
+        # A sweep takes about as long for one observation as for many.
+        for which, beginning in Beginning.joined(found):
             population = Population(
                 counted.rows(which), log_prior, start, beginning, particles, streams.rows(which)
             )
@@ -275,7 +277,7 @@ class Sample(NamedTuple):
             temperature,
             logsumexp(weights, axis=1),
             effective_size(weights),
-            self.free.shape[1],
+            np.full(len(weights), self.free.shape[1]),
             independent,
         )
 
@@ -292,9 +294,19 @@ class Beginning(NamedTuple):
     temperature: np.ndarray
     log_evidence: np.ndarray
     size: np.ndarray
-    points: int
-    """Of which they were picked."""
+    points: np.ndarray
+    """Of which they were picked, (k,)."""
     independent: bool
+
+    @classmethod
+    def joined(cls, each: Sequence[tuple[np.ndarray, Beginning]]) -> Iterator[tuple[np.ndarray, Beginning]]:
+        """Some observations each, those together that begin with independent draws."""
+        together = [one for one in each if one[1].independent]
+        if together:
+            *arrays, _ = zip(*(beginning for _, beginning in together), strict=True)
+            at = np.concatenate([which for which, _ in together])
+            yield at, cls(*map(np.concatenate, arrays), independent=True)
+        yield from (one for one in each if not one[1].independent)
 
 
 def start_sample(start: np.ndarray, prior: np.ndarray, values: np.ndarray, base: np.ndarray) -> Sample:
