@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -144,11 +146,12 @@ def fit_location_scale(
     # Every choice below is made on the same rows, so that gains of one and of another can be compared.
     held_out = hold_out(n, rng)
     seed = int(rng.integers(2**31))
+    known = compared if isinstance(compared, LocationScale) else None
+    least = len(known.mixture) if known else 1
     if not np.any(np.ptp(theta, axis=0)):
-        return _of_no_parameter(points, theta.shape[1], held_out, seed)
+        return _of_no_parameter(points, theta.shape[1], held_out, seed, least)
     # Where statistics are correlated, what little noise there is between them says the most.
     into, points = _decorrelated(theta, points)
-    known = compared if isinstance(compared, LocationScale) else None
     of_mean, features = mean_basis(theta, points, landmarks, rng, known.mean if known else None)
     mean = regress(features, of_mean.penalties, points)
     # Linear residuals are still correlated by all that bends; those of the regression are not.
@@ -167,18 +170,18 @@ def fit_location_scale(
     mean = regress_weighted(features, of_mean.penalties, points, precisions, mean)
     penalties = chosen.ridge * of_spread.penalties
 
-    def shaped() -> _Shape:
+    def shaped(mixture: Callable[[np.ndarray], NormalMixture]) -> _Shape:
         at = mean.residuals @ back.T
-        return _shape(at, choice.frame, parts, penalties, chosen.coefficients, held_out, seed)
+        return _shape(at, choice.frame, parts, penalties, chosen.coefficients, mixture)
 
-    shape = shaped()
+    shape = shaped(lambda z: fit_mixture(z, held_out, seed, least=least))
     for _ in range(residual_turns):
         density = ResidualDensity(shape.factors @ back, shape.mixture)
         sharper = regress_by_residuals(features, of_mean.penalties, points, mean, density, held_out, rng)
         if sharper is None:
             break
         mean = sharper
-        shape = shaped()
+        shape = shaped(partial(shape.mixture.fitted_to, seed=seed))
     spread = of_spread.mix @ _squared(shape.coefficients, e, shape.below)
     # The first function of the basis is the constant.
     spread[0] += _squared(np.concatenate([np.zeros(e), shape.below.constants])[None, :], e, shape.below)[0]
@@ -193,13 +196,15 @@ def fit_location_scale(
     )
 
 
-def _of_no_parameter(points: np.ndarray, q: int, held_out: np.ndarray, seed: int) -> LocationScale:
+def _of_no_parameter(
+    points: np.ndarray, q: int, held_out: np.ndarray, seed: int, least: int
+) -> LocationScale:
     """One density for all of q parameters."""
     mean, e = points.mean(axis=0), points.shape[1]
     none = Landmarks(np.empty((0, q)), np.empty((0, q)))
     whiten = whitening(points - mean)
     coefficients = np.vstack([mean, np.zeros((q, e))])
-    mixture = fit_mixture((points - mean) @ whiten.T, held_out, seed)
+    mixture = fit_mixture((points - mean) @ whiten.T, held_out, seed, least=least)
     return LocationScale(none, none, coefficients, np.zeros((1 + q, e)), whiten, mixture)
 
 
@@ -220,15 +225,14 @@ def _shape(
     parts: np.ndarray,
     penalties: np.ndarray,
     start: np.ndarray,
-    held_out: np.ndarray,
-    seed: int,
+    mixture: Callable[[np.ndarray], NormalMixture],
 ) -> _Shape:
     whiten, below = frames(residuals)[frame]
     r = residuals @ whiten.T
     w = fit_spread(parts, r, penalties, below, start)
     z, _ = standardised(parts, r, w, below)
     factors = _factors(parts @ w, r, below) @ whiten
-    return _Shape(whiten, below, w, factors, fit_mixture(z, held_out, seed))
+    return _Shape(whiten, below, w, factors, mixture(z))
 
 
 def _decorrelated(theta: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -29,29 +29,36 @@ class NormalMixture:
     def __len__(self) -> int:
         return len(self.weights)
 
+    def fitted_to(self, z: np.ndarray, seed: int) -> NormalMixture:
+        """One of this size, fitted to rows (n, e) like those that it describes: in few steps from here."""
+        return _fitted(z, len(self), seed, self)
+
     def log_density(self, z: Any, xp: Any = np) -> Any:
         """Log densities of z (k, r, e), shape (k, r)."""
-        c, e = self.means.shape
-        # The parts side by side: as a graph, a few operations however many there are.
-        across = self.factors.transpose(2, 0, 1).reshape(e, c * e)
-        shift = np.einsum("cij,cj->ci", self.factors, self.means).reshape(-1)
-        sums = np.kron(np.eye(c), np.ones((e, 1)))
-        volumes = np.log(np.einsum("cii->ci", self.factors)).sum(axis=1) - 0.5 * e * np.log(2 * np.pi)
-        u = xp.matmul(z, across) - shift
-        terms = np.log(self.weights) + volumes - 0.5 * xp.matmul(u**2, sums)
-        if c == 1:
+        terms, _ = self._terms(z, xp)
+        if len(self) == 1:
             return terms[:, :, 0]
         highest = xp.max(terms, axis=2)
         return highest + xp.log(xp.sum(xp.exp(terms - highest[:, :, None]), axis=2))
 
     def slopes(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log densities (n,) of z (n, e), and their derivatives (n, e)."""
-        e = z.shape[1]
-        u = np.stack([(z - m) @ p.T for m, p in zip(self.means, self.factors, strict=True)])
+        terms, u = self._terms(z, np)
+        logs = logsumexp(terms, axis=1)
+        shares = np.exp(terms - logs[:, None])
+        u *= np.repeat(shares, z.shape[1], axis=1)
+        return logs, -u @ self.factors.reshape(-1, z.shape[1])
+
+    def _terms(self, z: Any, xp: Any) -> tuple[Any, Any]:
+        """Log densities (..., c) of the parts, and what each makes standard normal, side by side."""
+        # As a graph, a few operations however many parts there are.
+        c, e = self.means.shape
+        across = self.factors.transpose(2, 0, 1).reshape(e, c * e)
+        shift = np.einsum("cij,cj->ci", self.factors, self.means).reshape(-1)
         volumes = np.log(np.einsum("cii->ci", self.factors)).sum(axis=1) - 0.5 * e * np.log(2 * np.pi)
-        terms = (np.log(self.weights) + volumes)[:, None] - 0.5 * np.sum(u**2, axis=2)
-        logs = logsumexp(terms, axis=0)
-        return logs, -np.sum(np.exp(terms - logs)[:, :, None] * (u @ self.factors), axis=0)
+        u = xp.matmul(z, across) - shift
+        squares = xp.matmul(u**2, np.kron(np.eye(c), np.ones((e, 1))))
+        return np.log(self.weights) + volumes - 0.5 * squares, u
 
     def draw(self, draws: int, rng: np.random.Generator) -> np.ndarray:
         """Draws (draws, e)."""
@@ -77,6 +84,7 @@ def fit_mixture(
     held_out: np.ndarray,
     seed: int,
     sizes: Sequence[int] = (1, 2, 3, 4, 6, 8, 12),
+    least: int = 1,
     *,
     # Fitted rows for each free number of a mixture.
     rows_a_number: float = 2.0,
@@ -84,16 +92,18 @@ def fit_mixture(
     least_gain: float = 0.003,
 ) -> NormalMixture:
     """The mixture of the size with the highest density of the rows that are held out, fitted to all."""
+    # Smaller ones than `least` are not tried.
     # Shapes: z (n, e); held_out (n,).
     e = z.shape[1]
     most = (~held_out).sum() / rows_a_number
     allowed = [size for size in sizes if size == 1 or size * (1 + e + e * (e + 1) / 2) <= most]
+    allowed = [size for size in allowed if size >= least] or allowed[-1:]
 
-    def tried(size: int) -> tuple[GaussianMixture, float]:
+    def tried(size: int) -> tuple[NormalMixture, float]:
         mixture = _fitted(z[~held_out], size, seed)
-        return mixture, float(mixture.score(z[held_out]))
+        return mixture, float(mixture.log_density(z[held_out][:, None]).mean())
 
-    best: GaussianMixture | None = None
+    best: NormalMixture | None = None
     density, idle = -np.inf, 0
     # The first alone, then two at a time where there are two cores: the second may turn out not to be needed.
     step = 1 if one_at_a_time() else 2
@@ -107,29 +117,28 @@ def fit_mixture(
             if idle == 2:
                 break
     assert best is not None
-    # From what held-out rows have judged, and not from anywhere: the same maximum, in few steps.
-    fitted = _fitted(z, len(best.weights_), seed, best)
-    # scikit-learn's are upper triangular: rows times them are standard normal.
-    factors = np.ascontiguousarray(np.swapaxes(fitted.precisions_cholesky_, 1, 2))
-    return NormalMixture(fitted.weights_, fitted.means_, factors)
+    return best.fitted_to(z, seed)
 
 
 def _fitted(
     z: np.ndarray,
     size: int,
     seed: int,
-    start: GaussianMixture | None = None,
+    start: NormalMixture | None = None,
     *,
     # Of a part, of residuals of unit variance.
     least_variance: float = 1e-5,
-) -> GaussianMixture:
+) -> NormalMixture:
     mixture = GaussianMixture(size, reg_covar=least_variance, random_state=seed, max_iter=200, tol=1e-4)
     if start is not None:
-        precisions = start.precisions_cholesky_ @ np.swapaxes(start.precisions_cholesky_, 1, 2)
-        mixture.set_params(weights_init=start.weights_, means_init=start.means_, precisions_init=precisions)
+        precisions = np.swapaxes(start.factors, 1, 2) @ start.factors
+        mixture.set_params(weights_init=start.weights, means_init=start.means, precisions_init=precisions)
     # The size is judged on held-out rows, whether or not the last digits have settled.
     with UNSETTLED:
-        return mixture.fit(z)
+        mixture.fit(z)
+    # scikit-learn's are upper triangular: rows times them are standard normal.
+    factors = np.ascontiguousarray(np.swapaxes(mixture.precisions_cholesky_, 1, 2))
+    return NormalMixture(mixture.weights_, mixture.means_, factors)
 
 
 # --- the distribution of standardised residuals ---

@@ -368,7 +368,7 @@ def with_jitter(
     return gram + jitter * np.mean(np.diag(gram)) * np.eye(len(gram))
 
 
-def independent(gram: np.ndarray, *, negligible: float = 1e-6) -> tuple[np.ndarray, np.ndarray]:
+def independent(gram: np.ndarray, *, negligible: float = 1e-7) -> tuple[np.ndarray, np.ndarray]:
     """Landmarks (r,) that span all, by their Gram matrix (m, m), and the Cholesky factor (r, r) of theirs."""
     # Each in turn is the one that those before it leave the largest variance. Where that is next to nothing
     # beside the mean one, the rest would cost as much as these and add no function.

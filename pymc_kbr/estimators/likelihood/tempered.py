@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
@@ -304,8 +304,8 @@ class Beginning(NamedTuple):
         together = [one for one in each if one[1].independent]
         if together:
             *arrays, _ = zip(*(beginning for _, beginning in together), strict=True)
-            at = np.concatenate([which for which, _ in together])
-            yield at, cls(*map(np.concatenate, arrays), independent=True)
+            whole: list[Any] = [np.concatenate(array) for array in arrays]
+            yield np.concatenate([which for which, _ in together]), cls(*whole, True)
         yield from (one for one in each if not one[1].independent)
 
 

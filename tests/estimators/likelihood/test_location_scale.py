@@ -56,7 +56,8 @@ def test_directions_and_bandwidth_of_a_compared_fit_are_taken():
     found = fit_location_scale(theta, points, np.random.default_rng(2), landmarks=60, compared=compared)
     np.testing.assert_array_equal(found.mean.precisions[0], compared.mean.precisions[0])
     np.testing.assert_array_equal(found.mean.directions, compared.mean.directions)
-    assert (len(compared.mean), len(found.mean)) == (40, 60)
+    # Landmarks that others determine are left out: of one direction there are few.
+    assert 20 < len(compared.mean) < len(found.mean) < 40
 
 
 def test_kernels_compare_parameters_in_their_directions():
