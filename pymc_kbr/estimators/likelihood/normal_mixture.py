@@ -44,10 +44,13 @@ class NormalMixture:
     def slopes(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log densities (n,) of z (n, e), and their derivatives (n, e)."""
         terms, u = self._terms(z, np)
-        logs = logsumexp(terms, axis=1)
-        shares = np.exp(terms - logs[:, None])
+        # SciPy's `logsumexp` would take half of the time.
+        highest = terms.max(axis=1, keepdims=True)
+        shares = np.exp(terms - highest)
+        total = shares.sum(axis=1, keepdims=True)
+        shares /= total
         u *= np.repeat(shares, z.shape[1], axis=1)
-        return logs, -u @ self.factors.reshape(-1, z.shape[1])
+        return (highest + np.log(total))[:, 0], -u @ self.factors.reshape(-1, z.shape[1])
 
     def _terms(self, z: Any, xp: Any) -> tuple[Any, Any]:
         """Log densities (..., c) of the parts, and what each makes standard normal, side by side."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
@@ -303,9 +303,9 @@ class Beginning(NamedTuple):
         """Some observations each, those together that begin with independent draws."""
         together = [one for one in each if one[1].independent]
         if together:
+            which = np.concatenate([at for at, _ in together])
             *arrays, _ = zip(*(beginning for _, beginning in together), strict=True)
-            whole: list[Any] = [np.concatenate(array) for array in arrays]
-            yield np.concatenate([which for which, _ in together]), cls(*whole, True)
+            yield which, cls._make([*map(np.concatenate, arrays), True])
         yield from (one for one in each if not one[1].independent)
 
 
