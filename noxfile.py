@@ -19,6 +19,8 @@ nox.options.allow_parallel = True
 # Without bytecode every process that starts, and tests start many, compiles all of PyMC anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# C code of tests runs for moments: it takes longer to optimise.
+os.environ.setdefault("PYTENSOR_FLAGS", "gcc__cxxflags=-O0")
 
 
 def version_of(python):

@@ -368,10 +368,15 @@ def with_jitter(
     return gram + jitter * np.mean(np.diag(gram)) * np.eye(len(gram))
 
 
-def independent(gram: np.ndarray, *, negligible: float = 1e-7) -> tuple[np.ndarray, np.ndarray]:
+def independent(
+    gram: np.ndarray,
+    *,
+    # Beside the mean variance; tests/statistical/landmarks.csv.
+    negligible: float = 1e-7,
+) -> tuple[np.ndarray, np.ndarray]:
     """Landmarks (r,) that span all, by their Gram matrix (m, m), and the Cholesky factor (r, r) of theirs."""
-    # Each in turn is the one that those before it leave the largest variance. Where that is next to nothing
-    # beside the mean one, the rest would cost as much as these and add no function.
+    # Each in turn is the one that those before it leave the largest variance. Where that is negligible the
+    # rest would cost as much as these and add no function.
     factor, order, rank, _ = lapack.dpstrf(gram, tol=negligible * np.mean(np.diag(gram)), lower=1)
     return order[:rank] - 1, np.tril(factor[:rank, :rank])
 
