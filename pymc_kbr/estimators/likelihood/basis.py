@@ -38,7 +38,12 @@ class Landmarks:
     def __len__(self) -> int:
         return len(self.centres)
 
-    def independent(self, *, negligible: float = 1e-10) -> Landmarks:
+    def independent(
+        self,
+        *,
+        # Of a variance of one, which the others leave: eigenvalues of the rest would be rounding errors.
+        negligible: float = 1e-10,
+    ) -> Landmarks:
         """Those that span all of them."""
         chosen, _ = independent(self._kernel(self.centres, np), negligible=negligible)
         return Landmarks(self.centres[chosen], self.precisions[chosen], self.directions)

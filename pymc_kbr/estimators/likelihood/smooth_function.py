@@ -378,6 +378,8 @@ def independent(
     # Each in turn is the one that those before it leave the largest variance. Where that is negligible the
     # rest would cost as much as these and add no function.
     factor, order, rank, _ = lapack.dpstrf(gram, tol=negligible * np.mean(np.diag(gram)), lower=1)
+    if not rank:  # also where a number is NaN
+        raise np.linalg.LinAlgError("no landmark has a positive variance")
     return order[:rank] - 1, np.tril(factor[:rank, :rank])
 
 

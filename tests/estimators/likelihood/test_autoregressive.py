@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import kstest, norm
 
 from pymc_kbr.estimators import KernelLikelihood
+from pymc_kbr.estimators.likelihood import smooth_function
 from pymc_kbr.estimators.likelihood.autoregressive import (
     MOST_SPARINGLY,
     SPARING,
@@ -151,6 +152,26 @@ def test_left_out_means_are_those_of_fits_without_the_row(inputs, rng):
         others = np.delete(np.arange(60), i)
         fitted = fit_mean(WhitenedBasis(KERNEL, inputs.rows(others), landmarks), y[others], noise[others])
         np.testing.assert_allclose(left_out[i], fitted.function.at(inputs.rows([i]))[0], rtol=1e-6)
+
+
+def test_landmarks_that_the_others_determine_are_left_out(rng):
+    theta, past = rng.normal(size=(400, 1)), np.zeros((400, 1))
+    inputs, smooth = Inputs(theta, past), ProductKernel(np.ones(1), np.ones(1), np.ones(1), 1.0, 0.1)
+    y, noise = np.sin(theta[:, 0]) + 0.1 * rng.normal(size=400), 0.01
+    basis = WhitenedBasis(smooth, inputs, inputs.rows(slice(200)))
+    assert 5 < len(basis.landmarks.theta) < 40
+    # The mean of the Gaussian process itself, whose linear part has next to no penalty.
+    linear = inputs.linear()
+    gram = smooth(inputs, inputs) + linear @ linear.T / smooth_function.LINEAR_PRECISION
+    expected = gram @ np.linalg.solve(gram + noise * np.eye(400), y)
+    found = fit_mean(basis, y, noise).function.at(inputs)
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+
+
+def test_a_kernel_without_a_number_is_refused(inputs):
+    broken = replace(KERNEL, level=np.nan)
+    with pytest.raises(np.linalg.LinAlgError, match="positive variance"):
+        WhitenedBasis(broken, inputs, inputs.rows(slice(20)))
 
 
 def test_log_variances_are_at_the_maximum_of_their_likelihood(inputs, rng):

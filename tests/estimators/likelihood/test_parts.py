@@ -232,7 +232,13 @@ def test_mixtures_of_residuals_are_those_of_their_parts(rng):
     ]
     expected = np.log(sum(w * law.pdf(z) for w, law in zip(mixture.weights, laws, strict=True)))
     np.testing.assert_allclose(mixture.log_density(z[:, None])[:, 0], expected)
-    np.testing.assert_allclose(mixture.slopes(z)[0], expected)
+    values, slopes = mixture.slopes(z)
+    np.testing.assert_allclose(values, expected)
+    for j, step in enumerate(1e-6 * np.eye(2)):
+        ends = [mixture.log_density((z + way * step)[:, None])[:, 0] for way in (1, -1)]
+        np.testing.assert_allclose(slopes[:, j], (ends[0] - ends[1]) / 2e-6, rtol=1e-5, atol=1e-7)
+    again = mixture.fitted_to(mixture.draw(20_000, rng), 1)
+    np.testing.assert_allclose(again.weights, mixture.weights, atol=5 * 0.5 / np.sqrt(20_000))
     drawn = mixture.draw(20_000, rng)
     uniform = mixture.transforms(drawn)
     assert all(stats.kstest(column, "uniform").pvalue > 1e-4 for column in uniform.T)
