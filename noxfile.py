@@ -135,7 +135,7 @@ def lowest(session):
 
 @nox.session(python=LATER or FIRST, tags=["ci"])
 def arrays(session):
-    """Rooms that know arrays only, where NumPy, SciPy, scikit-learn and threadpoolctl are all there is."""
+    """Folders that know arrays only, where NumPy, SciPy, scikit-learn and threadpoolctl are all there is."""
     install(session, "numpy", "scipy", "scikit-learn", "threadpoolctl", "pytest", "hypothesis")
     code = """
 from importlib import import_module

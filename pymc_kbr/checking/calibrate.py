@@ -154,9 +154,9 @@ def calibrate(
     spreads = np.zeros((len(truths), len(unit)))
     if near:
         assert trials is not None
-        alike = rng.permutation(_alike(truths / unit, trials))[:rows]
-        sets, spreads = sets[alike, 0], truths[alike].std(axis=1)
-        truths = truths[alike].mean(axis=1)
+        similar = rng.permutation(_sets_of_similar(truths / unit, trials))[:rows]
+        sets, spreads = sets[similar, 0], truths[similar].std(axis=1)
+        truths = truths[similar].mean(axis=1)
     elif trials is not None:
         _, simulated = simulate_held_out(model, np.repeat(truths, trials, axis=0), rng)
         failed = int(np.any(~np.isfinite(simulated), axis=1).sum())
@@ -254,7 +254,7 @@ def _check_trials(
             )
 
 
-def _alike(parameters: np.ndarray, trials: int) -> np.ndarray:
+def _sets_of_similar(parameters: np.ndarray, trials: int) -> np.ndarray:
     """Sets (m, trials) of rows whose parameters (n, p) are similar, each row in one set at most."""
     # Sets that shared rows would not be independent, as is what their ranks are compared with.
 

@@ -204,8 +204,8 @@ class Conditioning:
         support, names = self.table_.support, self.names_.parameters
         posteriors = []
         for atoms, values in zip(self._atoms(x, found), found.values, strict=True):
-            told = {**settings, **self._settings_of(atoms, values)}
-            posteriors.append(Posterior.of(atoms, values, support, told, self.smoothing, names))
+            noted = {**settings, **self._settings_of(atoms, values)}
+            posteriors.append(Posterior.of(atoms, values, support, noted, self.smoothing, names))
         return posteriors
 
     def _settings_of(self, atoms: Atoms, weights: np.ndarray) -> dict[str, float]:

@@ -1681,8 +1681,8 @@ class KernelLikelihood(Estimator):
         kernel, names = self.parameter_kernel_, self.names_.parameters
         found = []
         for atoms, weights, more in drawn:
-            told = {**settings, **more, "share_beyond_rows": share_beyond(seen, atoms, weights)}
-            found.append(Posterior.of(Atoms(atoms, kernel), weights, support, told, smoothing, names))
+            noted = {**settings, **more, "share_beyond_rows": share_beyond(seen, atoms, weights)}
+            found.append(Posterior.of(Atoms(atoms, kernel), weights, support, noted, smoothing, names))
         return found
 
     def _clouds(self, prepared: Sequence[Any]) -> np.ndarray | None:

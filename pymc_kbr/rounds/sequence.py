@@ -221,7 +221,7 @@ class Rounds:
             )
             compared = drawn[:compared_draws]
             before = self.proposals[-1]
-            settled = before is not None and alike(
+            settled = before is not None and indistinguishable(
                 self.forward.support.forward(np.array(before.notes["compared"])),
                 self.forward.support.forward(compared),
                 rng,
@@ -356,11 +356,11 @@ def near_rows(scale: bool | str) -> Estimator:
 # --- comparison of two samples ---
 
 
-PERMUTATIONS, ALIKE_LEVEL = 200, 0.95
+PERMUTATIONS, INDISTINGUISHABLE_LEVEL = 200, 0.95
 """How often two samples are mixed at random, and the share of these times that they may be nearer."""
 
 
-def alike(one: np.ndarray, other: np.ndarray, rng: np.random.Generator) -> bool:
+def indistinguishable(one: np.ndarray, other: np.ndarray, rng: np.random.Generator) -> bool:
     """Whether the energy distance of two samples (m, q) is one that halves of their union often have."""
     both = np.vstack([one, other])
     both = both / unit_deviations(both)
@@ -370,7 +370,7 @@ def alike(one: np.ndarray, other: np.ndarray, rng: np.random.Generator) -> bool:
     mixed = np.array([rng.permutation(signs) for _ in range(PERMUTATIONS)])
     found = -signs @ distances @ signs
     by_chance = -np.einsum("bi,bi->b", mixed @ distances, mixed)
-    return bool(found <= np.quantile(by_chance, ALIKE_LEVEL))
+    return bool(found <= np.quantile(by_chance, INDISTINGUISHABLE_LEVEL))
 
 
 # --- edges of the prior and of the last bounds ---

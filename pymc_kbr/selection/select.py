@@ -202,10 +202,12 @@ def _defaults(
     rows: CheckedRows, fitted: int, near: np.ndarray | None
 ) -> tuple[list[Estimator], list[Estimator]]:
     """What is tried where nothing is given, fitted to so many of the rows."""
-    alike = seems_exchangeable(rows.statistics, rows.parameters)
+    exchangeable = seems_exchangeable(rows.statistics, rows.parameters)
     dependent = dependent_of_many(rows.statistics, rows.parameters)
     heavy = heavy_where_defined(rows.statistics, near)
-    return default_candidates(fitted, rows.statistics.shape[1], heavy=heavy, alike=alike, dependent=dependent)
+    return default_candidates(
+        fitted, rows.statistics.shape[1], heavy=heavy, exchangeable=exchangeable, dependent=dependent
+    )
 
 
 def _not_chosen(rows: CheckedRows, rng: np.random.Generator) -> Estimator:
@@ -247,7 +249,7 @@ def default_candidates(
     d: int = 1,
     *,
     heavy: bool = False,
-    alike: bool = False,
+    exchangeable: bool = False,
     dependent: int | None = None,
     few: int = MOST_SPARINGLY,
     most_for_curves: int = 250,
@@ -267,17 +269,17 @@ def default_candidates(
 
     own: Any = "transformed" if heavy else True
     estimates: Any = "joint_posterior_mean" if d <= most_for_curves else "linear_posterior_mean"
-    same_law: list[Estimator] = [KernelLikelihood("exchangeable")] if alike else []
+    exchangeable_form: list[Estimator] = [KernelLikelihood("exchangeable")] if exchangeable else []
     if d <= few:
-        likelihoods = [*same_law, KernelLikelihood()]
+        likelihoods = [*exchangeable_form, KernelLikelihood()]
     elif are_few(dependent, d):
-        likelihoods = [*same_law, KernelLikelihood(scale="dependent")]
-    elif d > most_for_curves and not alike:
+        likelihoods = [*exchangeable_form, KernelLikelihood(scale="dependent")]
+    elif d > most_for_curves and not exchangeable:
         # In one unit the density of held-out rows says which form it is.
         likelihoods = [KernelLikelihood(scale=False), KernelLikelihood("location_scale", scale=estimates)]
     else:
         likelihoods = [
-            *(same_law or [KernelLikelihood("series", scale=False)]),
+            *(exchangeable_form or [KernelLikelihood("series", scale=False)]),
             KernelLikelihood("diagonal_scale", scale=d <= most_for_curves),
             KernelLikelihood("location_scale", scale=estimates),
         ]

@@ -12,7 +12,7 @@ from pymc_kbr.embedding.embedding import Atoms
 from pymc_kbr.kernels import Gaussian
 from pymc_kbr.posterior.posterior import Posterior
 from pymc_kbr.rounds.refine import _by_first_round
-from pymc_kbr.rounds.sequence import alike, held_out_rows, widening
+from pymc_kbr.rounds.sequence import held_out_rows, indistinguishable, widening
 from pymc_kbr.simulation import ForwardModel, Proposal, SimulationOptions, simulate_table
 
 QUIET = {"progressbar": False}
@@ -374,8 +374,11 @@ def test_a_narrow_posterior_is_found_by_the_learned_likelihood():
 
 def test_samples_of_one_law_are_alike_and_shifted_ones_are_not():
     rng = np.random.default_rng(0)
-    same = [alike(rng.normal(size=(300, 2)), rng.normal(size=(300, 2)), rng) for _ in range(40)]
-    shifted = [alike(rng.normal(size=(300, 2)), rng.normal(0.4, 1, size=(300, 2)), rng) for _ in range(40)]
+    same = [indistinguishable(rng.normal(size=(300, 2)), rng.normal(size=(300, 2)), rng) for _ in range(40)]
+    shifted = [
+        indistinguishable(rng.normal(size=(300, 2)), rng.normal(0.4, 1, size=(300, 2)), rng)
+        for _ in range(40)
+    ]
     assert np.mean(same) > 0.95 - 4 * np.sqrt(0.05 * 0.95 / 40)
     assert np.mean(shifted) < 0.2
 

@@ -15,7 +15,7 @@ from pymc_kbr.rounds import sequence
 from pymc_kbr.rounds.bounds import likely_bounds
 from pymc_kbr.rounds.emulate import _warn_of_errors
 from pymc_kbr.rounds.emulator import Emulator, _directions, _sketched, noise_kept
-from pymc_kbr.rounds.sequence import Rounds, alike
+from pymc_kbr.rounds.sequence import Rounds, indistinguishable
 from pymc_kbr.simulation import ForwardModel, SimulationOptions
 
 QUIET = {"progressbar": False}
@@ -64,7 +64,7 @@ def test_many_statistics_come_back_in_their_units():
 
 
 def test_a_parameter_that_stands_there_three_times_changes_no_prediction():
-    """Distances and their median grow alike."""
+    """Distances and their median grow in the same way."""
     rng = np.random.default_rng(7)
     theta = rng.uniform(-1, 1, (80, 1))
     x = np.sin(3 * theta) + 0.1 * rng.normal(size=(80, 1))
@@ -167,12 +167,14 @@ def test_rows_are_moved_by_a_regression_on_five_times_as_many():
 
 def test_alikeness_has_its_level_and_knows_no_units():
     rng = np.random.default_rng(5)
-    told = sum(not alike(rng.normal(size=(15, 1)), rng.normal(size=(15, 1)), rng) for _ in range(400))
+    apart = sum(
+        not indistinguishable(rng.normal(size=(15, 1)), rng.normal(size=(15, 1)), rng) for _ in range(400)
+    )
     least, most = binom.ppf([5e-4, 1 - 5e-4], 400, 0.05)  # but for one in a thousand times
-    assert least <= told <= most
+    assert least <= apart <= most
     one, other = rng.normal(size=(40, 2)), rng.normal([0.0, 2.0], 1.0, size=(40, 2))
-    assert not alike(one, other, rng)
-    assert not alike(one * [1e6, 1.0], other * [1e6, 1.0], rng)
+    assert not indistinguishable(one, other, rng)
+    assert not indistinguishable(one * [1e6, 1.0], other * [1e6, 1.0], rng)
 
 
 # --- what is handed on ---

@@ -39,11 +39,15 @@ def test_every_candidate_can_be_fitted_and_measures_in_deviations_or_by_a_summar
     [
         (1, {}, [("auto", True)]),
         (20, {}, [("auto", True)]),
-        (9, {"alike": True}, [("exchangeable", True), ("auto", True)]),
+        (9, {"exchangeable": True}, [("exchangeable", True), ("auto", True)]),
         (21, {}, [("series", False), ("diagonal_scale", True), OF_ESTIMATES]),
-        (250, {"alike": True}, [("exchangeable", True), ("diagonal_scale", True), OF_ESTIMATES]),
+        (250, {"exchangeable": True}, [("exchangeable", True), ("diagonal_scale", True), OF_ESTIMATES]),
         (251, {}, [("auto", False), OF_LINEAR_ESTIMATES]),
-        (251, {"alike": True}, [("exchangeable", True), ("diagonal_scale", False), OF_LINEAR_ESTIMATES]),
+        (
+            251,
+            {"exchangeable": True},
+            [("exchangeable", True), ("diagonal_scale", False), OF_LINEAR_ESTIMATES],
+        ),
         (43, {"dependent": 3}, [("auto", "dependent")]),
         (43, {"dependent": 30}, [("series", False), ("diagonal_scale", True), OF_ESTIMATES]),
     ],
@@ -66,7 +70,7 @@ def test_select_looks_at_the_statistics(monkeypatch):
     told = []
 
     def listed(*arguments, **settings):
-        told.append(settings["alike"])
+        told.append(settings["exchangeable"])
         return [pk.Rejection(50)], []
 
     monkeypatch.setattr(select_module, "default_candidates", listed)
