@@ -68,12 +68,18 @@ import arviz, platform, pymc
 print("Python", platform.python_version(), "PyMC", pymc.__version__, "ArviZ", arviz.__version__)
 """
     session.run("python", "-c", code)
-    pytest(session, "-n", "logical", "--dist", "worksteal", "--durations=25", *options, *session.posargs)
+    pytest(session, "-n", workers(), "--dist", "worksteal", "--durations=25", *options, *session.posargs)
 
 
 def folders_of_arrays(session):
     code = "from tests.test_architecture import ARRAYS; print(*ARRAYS)"
     return session.run("python", "-c", code, silent=True).split()
+
+
+def workers():
+    """Processes of one suite: half as many as cores where two suites run side by side."""
+    # More would fit the same models and compile the same graphs once more each.
+    return str(max(1, (os.cpu_count() or 1) // (2 if share(1) else 1)))
 
 
 def share(number):
