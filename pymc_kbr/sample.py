@@ -302,14 +302,14 @@ def sample_abc(
     notes |= {"rounds": table.origin.rounds} if table.origin.rounds else {}
     left_out = all_statistics.without_missing() is not all_statistics
     notes |= {"statistics_used": "\n".join(table.statistic_names)} if left_out or statistics else {}
-    made: dict[str, Any] = {"estimator": type(fitted).__name__, "timings": seconds.laps, "notes": notes}
+    found: dict[str, Any] = {"estimator": type(fitted).__name__, "timings": seconds.laps, "notes": notes}
     weighting = weighting_of(all_statistics)
     if weighting.success is not None and weighting.weighted_for_success:
-        made["weights"] = np.exp(-weighting.success.log_probability(table.parameters))
-    made["log_densities"] = log_densities(fitted, drawn, observed, known)
+        found["weights"] = np.exp(-weighting.success.log_probability(table.parameters))
+    found["log_densities"] = log_densities(fitted, drawn, observed, known)
     held: dict[str, Any] = {"table": all_statistics, "model": model, "prior": new, "store": path}
     whole_prior = table.origin.of_whole_prior(posterior, new)
-    result = to_arviz(whole_prior, drawn, chains=chains, var_names=var_names, **held, **made)
+    result = to_arviz(whole_prior, drawn, chains=chains, var_names=var_names, **held, **found)
     FITTED[id(result)] = fitted
     weakref.finalize(result, FITTED.pop, id(result), None)
     return result

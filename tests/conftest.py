@@ -103,20 +103,7 @@ def no_second_fit(request, monkeypatch):
 @pytest.fixture
 def plain_layout(monkeypatch):
     """Leave out what moves axes apart, which is Matplotlib's and takes most of a picture's time."""
-    from matplotlib.backend_bases import FigureCanvasBase
-
     monkeypatch.setattr("matplotlib.layout_engine.ConstrainedLayoutEngine.execute", lambda *given: None)
-    save = FigureCanvasBase.print_figure
-
-    def saved(canvas, *given, **more):
-        # A figure with such an engine is drawn twice, the first time for the engine alone.
-        canvas.figure.get_layout_engine = lambda: None
-        try:
-            return save(canvas, *given, **more)
-        finally:
-            del canvas.figure.get_layout_engine
-
-    monkeypatch.setattr(FigureCanvasBase, "print_figure", saved)
 
 
 @pytest.fixture

@@ -54,7 +54,6 @@ SHORTER = {
     ],
     "nonlinear_regression": ["--parts", "bandwidths", "settings"],
     "simulators": ["--models", "normal", "lotka_volterra"],
-    "field": ["--problems", "waiting times"],
     "trial_rivals": ["--problems", "drift diffusion", "g-and-k pairs", "counts"],
     "population_genetics": ["--only", "tuberculosis"],  # the other one needs msprime
 }

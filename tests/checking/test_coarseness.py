@@ -171,9 +171,9 @@ def draws_of_a_normal(shift=0.0, factor=1.0):
 @pytest.mark.parametrize(
     ("shift", "factor", "moved", "resized"),
     [
-        # Over 14 tables errors of `moved` had means up to .08 and deviations up to .06 (.04 + 3 * .06
-        # is the larger sum), those of `resized` .08 and .094. A posterior has the precision 1 + 12: 0.3 is
-        # 0.3 * 12 / sqrt(13) of its deviations.
+        # Tolerances are a bias and three standard deviations, both over 14 tables: of `moved` .04 and .06 in
+        # the last case, which is the worst, of `resized` .08 and .094. A posterior has the precision 1 + 12:
+        # 0.3 is 0.3 * 12 / sqrt(13) of its standard deviations.
         (0.0, 1.0, 0.0, 0.0),
         (0.3, 1.0, 1.0, 0.0),
         # Scores are twice as large: 12 of 13 parts of the precision are a fourth.

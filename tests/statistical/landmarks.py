@@ -1,12 +1,13 @@
 """Which landmarks of a conditional are left out, and what that does to new rows.
 
 ``python -m tests.statistical.landmarks`` prints the table from the figures of ``landmarks.csv``;
-``--record`` makes these again, in some twenty minutes of one core.
+``--record`` makes these again, in some forty minutes of one core.
 
 A table of 5,000 rows of each problem is learnt by the autoregressive form, and 3,000 other rows are scored. A
-landmark is left out where those before it leave it less than a share of the mean variance. A figure is by how
-much the mean log density of new rows is higher than with all landmarks, in nats, with its standard error, and
-the share of landmarks that is left. Problems are those of `race_problems`, of no benchmark.
+landmark is left out if its variance, given those that were taken before, is below a share of the mean
+variance. A figure is by how much the mean log density of new rows is higher than with all landmarks, in nats,
+with its standard error, and the share of landmarks that remain. Problems are those of `race_problems`, of no
+benchmark.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ NEGLIGIBLE = 0.0, 1e-5, 1e-7, 1e-9
 
 
 class Counting:
-    """The rule with another share, and how many landmarks it was given and has left."""
+    """The rule with another share, and how many landmarks it was given and kept."""
 
     def __init__(self, negligible: float) -> None:
         self.negligible, self.given, self.left = negligible, 0, 0

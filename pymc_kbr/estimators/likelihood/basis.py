@@ -41,10 +41,10 @@ class Landmarks:
     def independent(
         self,
         *,
-        # Of a variance of one, which the others leave: eigenvalues of the rest would be rounding errors.
+        # Of a variance of one, given the others: below it functions are lost to rounding.
         negligible: float = 1e-10,
     ) -> Landmarks:
-        """Those that span all of them."""
+        """Those that determine all others."""
         chosen, _ = independent(self._kernel(self.centres, np), negligible=negligible)
         return Landmarks(self.centres[chosen], self.precisions[chosen], self.directions)
 

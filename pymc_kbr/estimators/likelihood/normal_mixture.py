@@ -30,7 +30,7 @@ class NormalMixture:
         return len(self.weights)
 
     def fitted_to(self, z: np.ndarray, seed: int) -> NormalMixture:
-        """One of this size, fitted to rows (n, e) like those that it describes: in few steps from here."""
+        """A mixture of this size fitted to rows (n, e), starting from this one."""
         return _fitted(z, len(self), seed, self)
 
     def log_density(self, z: Any, xp: Any = np) -> Any:
@@ -44,7 +44,7 @@ class NormalMixture:
     def slopes(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log densities (n,) of z (n, e), and their derivatives (n, e)."""
         terms, u = self._terms(z, np)
-        # SciPy's `logsumexp` would take half of the time.
+        # SciPy's `logsumexp` takes as long as all the rest.
         highest = terms.max(axis=1, keepdims=True)
         shares = np.exp(terms - highest)
         total = shares.sum(axis=1, keepdims=True)
@@ -95,7 +95,7 @@ def fit_mixture(
     least_gain: float = 0.003,
 ) -> NormalMixture:
     """The mixture of the size with the highest density of the rows that are held out, fitted to all."""
-    # Smaller ones than `least` are not tried.
+    # Sizes below `least` are not tried: what fewer rows have supported, more rows support.
     # Shapes: z (n, e); held_out (n,).
     e = z.shape[1]
     most = (~held_out).sum() / rows_a_number

@@ -374,9 +374,9 @@ def independent(
     # Beside the mean variance; tests/statistical/landmarks.csv.
     negligible: float = 1e-7,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Landmarks (r,) that span all, by their Gram matrix (m, m), and the Cholesky factor (r, r) of theirs."""
-    # Each in turn is the one that those before it leave the largest variance. Where that is negligible the
-    # rest would cost as much as these and add no function.
+    """Landmarks (r,) that determine all others, from the Gram matrix (m, m), and their Cholesky factor."""
+    # A pivoted factorisation takes the landmark of largest variance given those before it. Where that is
+    # negligible, the rest would cost as much as these and add no function.
     factor, order, rank, _ = lapack.dpstrf(gram, tol=negligible * np.mean(np.diag(gram)), lower=1)
     if not rank:  # also where a number is NaN
         raise np.linalg.LinAlgError("no landmark has a positive variance")
